@@ -17,7 +17,7 @@ help:
 	@echo "make demo       train, predict and check the certificate on two small data sets"
 	@echo "make test       lint, type check and the whole test suite, PETSc included"
 	@echo "make wheels     the wheel of bmrm in dist/, for the CPU; with CUDA=1 also that of bmrm-cuda13"
-	@echo "make check-wheel  README's examples with that wheel, in empty environments with old and new NumPy and SciPy"
+	@echo "make check-wheel  README's examples and the commands of all pages with that wheel, in empty environments with old and new NumPy and SciPy"
 	@echo "make versions   some of the tests with the oldest and the newest supported Python, NumPy and SciPy"
 	@echo "make architectures  compile the CUDA code that depends on the kind of GPU for the oldest ones too"
 	@echo "make lint       ruff and clang-format, changing nothing"

@@ -1,21 +1,27 @@
-"""bmrm: certified training of regularised linear models by bundle methods.
+"""bmrm: iterative statistics whose answers come with a proof of how far they are from the exact ones.
 
 Names are loaded on first use, so that commands that need few of them start fast.
 """
 
+from bmrm.base.on_use import load_on_use
 from bmrm.base.version import __version__ as __version__
 
 TYPE_CHECKING = False  # `typing` takes longer to load than all of this
 if TYPE_CHECKING:
-    from typing import Any
-
+    from bmrm import distributed as distributed
     from bmrm import errors as errors
     from bmrm import estimators as estimators
+    from bmrm import graph as graph
     from bmrm import io as io
     from bmrm import losses as losses
     from bmrm import pairs as pairs
     from bmrm import petsc as petsc
+    from bmrm import reductions as reductions
+    from bmrm import unsupervised as unsupervised
     from bmrm.cli.versions import show_versions as show_versions
+    from bmrm.graph import hits as hits
+    from bmrm.graph import pagerank as pagerank
+    from bmrm.graph import random_walk as random_walk
     from bmrm.io.dump import dump_svmlight as dump_svmlight
     from bmrm.io.svmlight import load_svmlight as load_svmlight
     from bmrm.linear import plots as plots
@@ -28,7 +34,6 @@ if TYPE_CHECKING:
     from bmrm.linear.models.model import Model as Model
     from bmrm.linear.path import Path as Path
     from bmrm.linear.path import path as path
-    from bmrm.linear.regularizers import RADIUS as RADIUS
     from bmrm.linear.result import Result as Result
     from bmrm.linear.selection.cross_validation import cross_validate as cross_validate
     from bmrm.linear.selection.select import Selection as Selection
@@ -39,25 +44,20 @@ if TYPE_CHECKING:
     from bmrm.matrix.dataset import Dataset as Dataset
     from bmrm.matrix.examples import Examples as Examples
     from bmrm.matrix.gpu.devices import gpu as gpu
-    from bmrm.matrix.gpu.work import WORTH_A_GPU as WORTH_A_GPU
     from bmrm.matrix.operator import Operator as Operator
-    from bmrm.matrix.upload import Landing as Landing
     from bmrm.reductions.facility import reduction as reduction
-    from bmrm.unsupervised.clusters.estimator import KMeans as KMeans
-    from bmrm.unsupervised.decomposition.estimator import PCA as PCA
-    from bmrm.unsupervised.decomposition.estimator import TruncatedSVD as TruncatedSVD
-    from bmrm.unsupervised.manifold.estimator import MDS as MDS
-    from bmrm.unsupervised.mixtures.estimator import GaussianMixture as GaussianMixture
-    from bmrm.unsupervised.neighbours.kernel_density import KernelDensity as KernelDensity
-    from bmrm.unsupervised.neighbours.nearest import NearestNeighbors as NearestNeighbors
+    from bmrm.unsupervised import MDS as MDS
+    from bmrm.unsupervised import PCA as PCA
+    from bmrm.unsupervised import GaussianMixture as GaussianMixture
+    from bmrm.unsupervised import KernelDensity as KernelDensity
+    from bmrm.unsupervised import KMeans as KMeans
+    from bmrm.unsupervised import NearestNeighbors as NearestNeighbors
+    from bmrm.unsupervised import TruncatedSVD as TruncatedSVD
 
-_MODULES = {
+_HOMES = {
     # train
     "solve": "linear.solve",
     "solve_file": "linear.storage",
-    "losses": "",
-    "petsc": "",
-    "estimators": "",
     "path": "linear.path",
     "Result": "linear.result",
     "Model": "linear.models.model",
@@ -67,59 +67,49 @@ _MODULES = {
     # data
     "Dataset": "matrix.dataset",
     "Examples": "matrix.examples",
-    "Landing": "matrix.upload",
     "Operator": "matrix.operator",
     "load_svmlight": "io.svmlight",
     "dump_svmlight": "io.dump",
-    "io": "",
     "gpu": "matrix.gpu.devices",
-    "WORTH_A_GPU": "matrix.gpu.work",
     # reduce
     "reduction": "reductions.facility",
-    # count pairs of points
-    "pairs": "",
+    # rank nodes
+    "hits": "graph",
+    "pagerank": "graph",
+    "random_walk": "graph",
     # find structure without labels
-    "KMeans": "unsupervised.clusters.estimator",
-    "GaussianMixture": "unsupervised.mixtures.estimator",
-    "PCA": "unsupervised.decomposition.estimator",
-    "TruncatedSVD": "unsupervised.decomposition.estimator",
-    "MDS": "unsupervised.manifold.estimator",
-    "KernelDensity": "unsupervised.neighbours.kernel_density",
-    "NearestNeighbors": "unsupervised.neighbours.nearest",
+    "KMeans": "unsupervised",
+    "GaussianMixture": "unsupervised",
+    "PCA": "unsupervised",
+    "TruncatedSVD": "unsupervised",
+    "MDS": "unsupervised",
+    "KernelDensity": "unsupervised",
+    "NearestNeighbors": "unsupervised",
     # select
     "select": "linear.selection.select",
     "Selection": "linear.selection.select",
     "cross_validate": "linear.selection.cross_validation",
     # measure
     "calibrate": "linear.models.calibration",
-    "metrics": "linear.models",
-    "plots": "linear",
     "ProbabilityMetrics": "linear.models.metrics",
     "RankingMetrics": "linear.models.metrics",
     "roc_auc": "linear.models.metrics",
-    "RADIUS": "linear.regularizers",
     # report
-    "errors": "",
     "show_versions": "cli.versions",
 }
 """The module that holds each public name, below ``bmrm``."""
 
+_PACKAGES = ("distributed", "errors", "estimators", "graph", "io", "losses", "pairs", "petsc", "reductions")
+_MODULES = {
+    **{name: name for name in (*_PACKAGES, "unsupervised")},
+    "metrics": "linear.models.metrics",
+    "plots": "linear.plots",
+}
+"""Public modules, and where they are, below ``bmrm``."""
+
 _NEED_MORE = {"petsc", "estimators"}
 """Names that need an optional package: `from bmrm import *` works without it."""
 
-__all__ = sorted({"__version__", *_MODULES} - _NEED_MORE)
+__all__ = sorted({"__version__", *_HOMES, *_MODULES} - _NEED_MORE)
 
-
-def __getattr__(name: str) -> "Any":
-    if name not in _MODULES:
-        raise AttributeError(f"module 'bmrm' has no attribute {name!r}")
-    from importlib import import_module
-
-    home = import_module(f"bmrm.{_MODULES[name]}".removesuffix("."))
-    value = home.__dict__.get(name) or import_module(f"{home.__name__}.{name}")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*_NEED_MORE, *__all__})
+__getattr__, __dir__ = load_on_use(__name__, _HOMES, modules=_MODULES)

@@ -34,7 +34,7 @@ check() {
     shift
     rm -rf "$folder"
     "$python" -m venv "$folder"
-    "$folder/bin/python" -m pip --disable-pip-version-check install -q "$wheel[arrow,sklearn]" "$@"
+    "$folder/bin/python" -m pip --disable-pip-version-check install -q "$wheel[arrow,plot,sklearn]" "$@"
     mkdir "$folder/empty"
     (cd "$folder/empty" && PATH="$folder/bin:$PATH" "$folder/bin/python" "$folder/../../scripts/check_wheel.py")
 }

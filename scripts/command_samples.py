@@ -1,4 +1,4 @@
-"""Write the samples of docs/command-line.md: what the commands print for the data below.
+"""Write the samples of docs/command-line.md: what the commands print for the files of `bmrm samples`.
 
 python scripts/command_samples.py
 
@@ -15,25 +15,11 @@ import shlex
 import tempfile
 from pathlib import Path
 
-import numpy as np
-
 from bmrm.cli import info, predict, train
+from bmrm.cli.samples import write_samples
 
 PAGE = Path(__file__).parents[1] / "docs" / "command-line.md"
 BLOCK = re.compile(r"(<!-- sample -->\n\n)(.*?)(\n<!-- end -->\n)", re.DOTALL)
-ROWS, FEATURES, SEED = 2000, 50, 0
-
-
-def write_data(path: Path, labels: tuple[str, str]) -> None:
-    """Write two classes that overlap, with sparse features."""
-    rng = np.random.default_rng(SEED)
-    X = (rng.random((ROWS, FEATURES)) < 0.2) * rng.integers(1, 4, (ROWS, FEATURES))
-    score = X @ rng.standard_normal(FEATURES)
-    y = (score + 2.0 * rng.standard_normal(ROWS) > np.median(score)).astype(int)
-    with path.open("w") as file:
-        for label, row in zip(y, X, strict=True):
-            pairs = " ".join(f"{j + 1}:{row[j]}" for j in np.flatnonzero(row))
-            file.write(f"{labels[label]} {pairs}\n")
 
 
 def head(words: list[str]) -> int:
@@ -69,8 +55,7 @@ def page(text: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         try:
-            write_data(Path("train.svm"), ("-1", "+1"))
-            write_data(Path("mail.svm"), ("ham", "spam"))
+            write_samples(".")
             return BLOCK.sub(sample, text)
         finally:
             os.chdir(before)

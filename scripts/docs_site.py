@@ -39,9 +39,10 @@ NAVIGATION = (
 """Pages whose lists of links are chapters of the site."""
 
 WINGS = {
-    "bmrm": "",
-    "bmrm.estimators": "sklearn",
     "bmrm.graph": "",
+    "bmrm": "",
+    "bmrm.unsupervised": "",
+    "bmrm.estimators": "sklearn",
     "bmrm.reductions": "",
     "bmrm.pairs": "",
     "bmrm.losses": "",
@@ -117,9 +118,10 @@ def on_site(text: str, folder: str) -> str:
     """Return a page with links that hold on the site; `folder` leads from the page to the root."""
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
     for name, path in ROOTS.items():
-        text = text.replace(f"](../{path}", f"]({folder}{name}")
-    text = re.sub(r"\]\(\.\./examples/(\w+)\.py\)", rf"]({folder}examples/\1.md)", text)
-    return re.sub(r"\[([^\]]*)\]\(\.\./(?!\w+/\w+\.md|pictures/)[^)]*\)", r"\1", text)
+        text = text.replace(f"](../{folder}{path}", f"]({folder}{name}")
+    text = re.sub(rf"\]\(\.\./{folder}examples/(\w+)\.py\)", rf"]({folder}examples/\1.md)", text)
+    # Other links to files outside of docs/ have no target there.
+    return re.sub(rf"\[([^\]]*)\]\(\.\./{folder}(?!examples/\w+\.md)[^)]*\)", r"\1", text)
 
 
 def write_pages(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Write the tables of docs/losses.md from the classes of the losses.
+"""Write the sections of docs/losses.md from the classes of the losses.
 
 python scripts/losses_tables.py
 """
@@ -33,33 +33,39 @@ def table(columns: list[str], rows: list[list[str]]) -> str:
     )
 
 
-def losses_table() -> str:
-    """Return the table of formulas and properties."""
-    columns = ["loss", "formula", "reference", "complexity", "line search", "weights", "distributed", "GPU"]
-    rows = []
+def sections() -> str:
+    """Return a section per loss, below one per kind of labels."""
+    found, before = [], ""
     for name, cls in losses.LOSSES.items():
-        about = cls.about
-        weights = "of groups" if cls.needs_groups else "yes" if about.weights else "0 or equal"
-        row = [f"`{name}`", f"`{about.formula}`", about.reference, about.complexity, about.line_search]
-        rows.append([*row, weights, about.distributed, about.gpu])
-    return table(columns, rows)
+        together = cls.task == "binary" and issubclass(cls, losses.JointLoss)
+        title = "### Measures of two classes\n" if together else f"### Labels: {LABELS[cls.task]}\n"
+        if title != before:
+            before = title
+            found.append(title)
+        found.append(f"#### `{name}`\n\n`{cls.about.formula}`\n\n{_properties(name)}")
+    return "\n".join(found)
 
 
-def parameters_table() -> str:
-    """Return the table of labels, parameters and intercepts."""
-    rows = []
-    for name, cls in losses.LOSSES.items():
-        parameter = ""
-        if cls.parameter is not None:
-            spec = losses.PARAMETERS[cls.parameter]
-            parameter = f"`{cls.parameter}` = {cls.default_text or f'{spec.default:g}'}: {spec.help}"
-        intercept = "always" if cls.needs_intercept else "no" if cls.no_intercept else "yes"
-        intercept = "one per class" if cls.several else intercept
-        rows.append([f"`{name}`", LABELS[cls.task], parameter, intercept])
-    return table(["loss", "labels", "parameter", "intercept"], rows)
+def _properties(name: str) -> str:
+    """Return what holds for a loss, as a list."""
+    cls = losses.LOSSES[name]
+    about = cls.about
+    lines = []
+    if cls.parameter is not None:
+        spec = losses.PARAMETERS[cls.parameter]
+        lines.append(f"Parameter `{cls.parameter}` = {cls.default_text or f'{spec.default:g}'}: {spec.help}")
+    intercept = "always" if cls.needs_intercept else "no" if cls.no_intercept else "if asked for"
+    lines.append(f"Intercept: {'one per class' if cls.several else intercept}")
+    lines.append(
+        f"Weights: {'of groups' if cls.needs_groups else 'of rows' if about.weights else '0 or equal'}"
+    )
+    lines.append(f"Work: {about.complexity}; line search {about.line_search}")
+    lines.append(f"Ranks: {about.distributed}; GPU: {about.gpu}")
+    lines.append(f"Reference: {about.reference}")
+    return "".join(f"- {line}\n" for line in lines)
 
 
-TABLES = {"losses": losses_table, "parameters": parameters_table}
+TABLES = {"losses": sections}
 
 
 def replace_tables(text: str, tables: Mapping[str, Callable[[], str]], page: Path) -> str:

@@ -23,12 +23,10 @@ COMPLETIONS = {"bash": "bash-completion/completions/{}", "zsh": "zsh/site-functi
 
 def man_page(command: Command) -> str:
     """Return a man page in the macros of man(7)."""
-    first, *_ = command.description.split(".")
-    summary = " ".join(first.split())
     lines = [
         f'.TH "{command.program.upper()}" 1 "" "bmrm" "User Commands"',
         ".SH NAME",
-        f"{_escaped(command.program)} \\- {_escaped(summary[0].lower() + summary[1:])}",
+        f"{_escaped(command.program)} \\- {_escaped(command.about)}",
         ".SH SYNOPSIS",
         f".B {_escaped(command.program)}",
         _escaped(command.usage),

@@ -10,11 +10,14 @@ must not clear attributes of these classes when it breaks a cycle (``no_gc_clear
 from typing import NamedTuple
 
 cimport cython
+from cpu.matrix cimport CMatrix
+from bmrm.matrix._cpu cimport Matrix as _CpuMatrix
 from cpython.pycapsule cimport PyCapsule_New
 from device_api cimport *
 from svmlight.block_consumer cimport *
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memset
+from libcpp.memory cimport unique_ptr
 
 import itertools
 import math
@@ -23,6 +26,7 @@ import numpy as np
 
 from bmrm.base.threads import usable_cores
 from bmrm.errors import BmrmError, DataError, DeviceCodeError, DeviceMemoryError, ParameterError
+from bmrm.matrix import _cpu
 from bmrm.matrix.row_blocks import dense_blocks, sparse_blocks, steady_room
 
 cdef extern from "formats/sliced.h" namespace "bmrm" nogil:
@@ -72,6 +76,7 @@ include "common/products.pxi"
 include "cuda/arguments.pxi"
 include "cuda/structures.pxi"
 include "cuda/choice.pxi"
+include "cuda/host_rows.pxi"
 include "cuda/products.pxi"
 include "cuda/report.pxi"
 include "cuda/matrix.pxi"
@@ -80,6 +85,7 @@ include "cuda/ranks.pxi"
 include "cuda/training.pxi"
 include "cuda/python_loss.pxi"
 include "cuda/joint.pxi"
+include "cuda/edges.pxi"
 include "cuda/graph.pxi"
 include "cuda/pair_values.pxi"
 include "cuda/pairs.pxi"

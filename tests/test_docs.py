@@ -7,7 +7,7 @@ import json
 import os
 import pkgutil
 import re
-import shlex
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -16,7 +16,7 @@ import pytest
 
 import bmrm
 from bmrm import losses
-from bmrm.cli import cluster, graph, pairs, predict, train
+from bmrm.cli import cluster, front, graph, pairs, predict, train
 from bmrm.linear import plan
 from bmrm.linear.backends.host import ascent as host_ascent
 from bmrm.linear.backends.host import row_space
@@ -41,19 +41,15 @@ from bmrm.unsupervised.clusters import lower_bounds
 from bmrm.unsupervised.clusters.lower_bounds import bound_by_samples
 
 ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "scripts"))
+page_blocks = importlib.import_module("page_blocks")
+PAGES, BLOCK = page_blocks.PAGES, page_blocks.BLOCK
 RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
-BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMANDS = {
-    "bmrm-train": train.main,
-    "bmrm-predict": predict.main,
-    "bmrm-graph": graph.main,
-    "bmrm-cluster": cluster.main,
-    "bmrm-pairs": pairs.main,
+    f"bmrm-{each.__name__.rpartition('.')[2]}": each.main for each in (cluster, graph, pairs, predict, train)
 }
+COMMANDS["bmrm"] = front.main
 LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]+))?\)")
-NOT_YET_MARKED = {"design.md", "formats.md", "multiclass.md", "passes.md", "pca.md"}
-"""Pages with ratios in prose that no mark follows (`benchmarks/tables/marks.py`); all others are complete."""
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
@@ -62,12 +58,6 @@ def names(package: ModuleType) -> list[str]:
         package.__name__,
         *(m.name for m in pkgutil.walk_packages(package.__path__, package.__name__ + ".")),
     ]
-
-
-def run_commands(block: str) -> None:
-    for line in block.splitlines():
-        command, *words = shlex.split(line.removeprefix("$ "))
-        assert COMMANDS[command](words) == 0, line
 
 
 def page_id(page: Path) -> str:
@@ -80,15 +70,7 @@ def test_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # Smaller samples than those of bmrm-cluster take a tenth of the time.
     monkeypatch.setattr(lower_bounds, "bound_by_samples", lambda *w: bound_by_samples(*w[:4], 60, *w[5:]))
-    namespace: dict[str, object] = {"__name__": "__main__"}
-    text = page.read_text()
-    for block in BLOCK.finditer(text):
-        if block[1] == "console":
-            run_commands(block[2])
-            continue
-        # Empty lines before the block, so that a traceback gives the line of the page.
-        padding = "\n" * text.count("\n", 0, block.start(2))
-        exec(compile(padding + block[2], page, "exec"), namespace)
+    page_blocks.run_page(page, lambda words: COMMANDS[words[0]](words[1:]))
 
 
 def anchors(page: Path) -> set[str]:
@@ -182,7 +164,7 @@ def test_marked_figures_are_what_the_results_say_and_ratios_are_marked(tables, p
     text, marks = page.read_text(), importlib.import_module("benchmarks.tables.marks")
     assert marks.faults(text, tables.load) == []
     if page.parent.name != "performance":  # those pages are made of results
-        assert bool(marks.unmarked(text)) == (page.name in NOT_YET_MARKED)
+        assert marks.unmarked(text) == []
 
 
 def test_the_tables_of_losses_are_what_the_losses_say(monkeypatch):

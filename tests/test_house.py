@@ -126,7 +126,7 @@ def test_every_way_to_ask_is_seen():
 def test_a_class_name_occurs_once():
     found: dict[str, list[str]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.parse(path.read_text()).body:
+        for node in nodes_of(path)[0].body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
     assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}

@@ -44,7 +44,7 @@ TABLE = {
     "linear.storage": f"{DATA} losses linear.bundle linear.solvers linear.models linear.inputs linear.result "
     "linear.precision linear.solve",
     "linear.plots": BASE,
-    "linear.path": f"{DATA} linear.inputs linear.result linear.plots linear.solve",
+    "linear.path": f"{DATA} linear.models linear.inputs linear.result linear.plots linear.solve",
     "linear.selection": f"{DATA} losses {METHOD} linear.models linear.intercept linear.inputs linear.plan "
     "linear.backends linear.result linear.precision linear.plots linear.solve",
     # Other wings

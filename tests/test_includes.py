@@ -36,7 +36,7 @@ MAY_INCLUDE = {
     "src_cython/{dual,graph,qp} bmrm/matrix": "src_cython/{cpu,common} src_common",
     "src_cython/{clusters,mixtures,pairs}": "src_cython/{parts,cpu,common} src_common{,/pairs}",
     "src_cython/manifold": "src_cython/{pairs,cpu,common} src_common",
-    "src_cython/cuda": "src_cuda/choice src_cython/common",
+    "src_cython/cuda": "src_cuda/choice src_cython/common src_cython/cpu/consecutive_rows.h",
 }
 
 INCLUDE = re.compile(r'^\s*(?:#\s*include|cdef\s+extern\s+from|include)\s+"([^"<]+)"', re.MULTILINE)

@@ -66,7 +66,7 @@ def test_a_section_becomes_text_and_tables(sections, pages):
     assert pages.text.body(RESULTS, section) == PAGE
     shown = "[solving](performance/page.md#a-title-on-a-computer)"
     row = [shown, "a baseline", "1.25", "0.5 to 2", "a computer"]
-    assert pages.headline("page", RESULTS, section) == row
+    assert pages.headline("page", RESULTS, section).cells() == row
 
 
 def test_what_is_no_section_is_refused(sections, pages):

@@ -2,21 +2,19 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.cpu.choice_cpu [--rounds 3] [--only TEXT] [--out FILE]
 
-The matrices are those of `benchmarks.gpu.choice_matrices` in small: published graphs if they are available,
-and a grid of rows, columns, nonzeros per row and fills, each with implicit ones, float32 and float64. X w and
-X^T r are computed on one thread as `bmrm.matrix` does by default; SciPy multiplies its own compressed rows,
-with vectors in the type of the values (float64 for ones), and `X.T @ r`. Both take turns; a time is the least
-of all. "over" is SciPy's time over ours: at least 0.95 is the aim.
+The matrices are those of `benchmarks.gpu.choice_matrices`: published ones in the folder $BMRM_TEST_DATA, its
+families, and in small its grid of rows, columns, nonzeros per row and fills, each with implicit ones, float32
+and float64. X w and X^T r are computed on one thread as `bmrm.matrix` does by default; SciPy multiplies its
+own compressed rows, with vectors in the type of the values (float64 for ones), and `X.T @ r`. Both take
+turns; a time is the least of all. "over" is SciPy's time over ours: at least 0.95 is the aim.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,8 +22,7 @@ import scipy
 from scipy.sparse import csr_matrix
 
 from benchmarks.common import report
-from benchmarks.common.graphs import PUBLISHED
-from benchmarks.gpu.choice_matrices import FILLS, Rows, cells, from_edges, with_values
+from benchmarks.gpu.choice_matrices import FILLS, Rows, cells, families, published, with_values
 from bmrm.matrix._cpu import Matrix
 
 ROWS = (2_000, 30_000)
@@ -64,10 +61,7 @@ over = {over:.2f}
 
 def matrices() -> Iterator[tuple[str, Callable[[], tuple[Any, Any, tuple[int, int]]]]]:
     """Yield names of matrices, and what returns the cells of each."""
-    root = Path(os.environ.get("BMRM_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
-    for name, file in PUBLISHED.items():
-        if (path := root / "graphs" / file).exists():
-            yield name, lambda path=path: from_edges(path)
+    yield from itertools.chain(published(), families())
     turn = itertools.cycle(FILLS)
     for rows, cols, per_row in itertools.product(ROWS, COLS, PER_ROW):
         if per_row > cols // 2 or rows * per_row > MOST_NONZEROS:

@@ -1,16 +1,17 @@
 """Quality of the choice of a GPU kernel: the pick's time against the best of all candidates.
 
     python -m benchmarks.gpu.choice_gpu [--only NAME ...] [--peer] [--out FILE]
-    python -m benchmarks.gpu.choice_gpu --refit FILE [--verbose]
+    python -m benchmarks.gpu.choice_gpu --refit FILE [--verbose] [--out FILE]
 
 Each matrix is prepared once with every candidate timed as the tuner times it. Then each candidate is timed
 again, longer, on its own. The *tuned* pick is that of `tune="best"`: the fastest, by the tuner's times, of
 those that it would try. The *predicted* pick has the least predicted time. The loss of a pick is its time
-over the least of all, minus one, by the second times. *Tuning products* are those run for timing, for one of
-the two products; the additional time to build the formats is in seconds. The results hold statistics and
-times, so `--refit` can show how the current model does on them, on a machine without a GPU. With `--peer`,
-each product is timed by cuSPARSE too, on stored values; *over the peer* is the tuned pick's time over that of
-the better of its two algorithms.
+over the least of all, minus one, by the second times. `choice_fewer.py` says what fewer kernels lose.
+*Tuning products* are those run for timing, for one of the two products; the additional time to build the
+formats is in seconds. The results hold statistics and times, so `--refit` can show how the current model
+does on them, on a machine without a GPU; with `--out` it writes them with the model's new predictions. With
+`--peer`, each product is timed by cuSPARSE too, on stored values; *over the peer* is the tuned pick's time
+over that of the better of its two algorithms.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import report
+from benchmarks.gpu.choice_fewer import fewer_kernels
 from benchmarks.gpu.choice_matrices import FAMILIES, FILLS, Case, Rows, cases
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
 from bmrm.matrix import _cuda
@@ -39,6 +41,8 @@ TITLES = {"normal": "X w", "transposed": "X^T r"}
 REPEATS = 12  # products a time is taken over
 ROUNDS = 3  # times of which the least counts: now and then all of one is late
 TRIAL_PRODUCTS = 7  # kTrialProducts of src_cuda/formats/tuning.h
+TIMES = ("predicted", "trial", "measured", "cold")
+"""Seconds of each candidate; results from before 2026-11-28 have none with cold caches."""
 AHEAD = 12  # matrices made while one is timed
 LIMITS = {
     "tuned mean": 0.03,
@@ -79,14 +83,20 @@ How often each kernel is the best, and the ratio of predicted to measured time o
 kernel = {kernel} | best = {best} | 10 % = {predicted_over_measured[0]:.2f} |
 median = {predicted_over_measured[1]:.2f} | 90 % = {predicted_over_measured[2]:.2f}
 
-What choosing among fewer kernels costs: the time of the best candidate of those kept over that of the best of
-all, minus one. First without one of them, then with the few that lose least together.
-
-[without]
-without = {kernel} | mean loss = {mean:.2%} | worst = {worst:.1%}
+Only some kernels: those of which the best candidates lose least, in the mean or at worst.
 
 [kept]
-number = {number} | kept = {kernels} | mean loss = {mean:.2%} | worst = {worst:.1%}
+kernels = {number} | least mean = {by mean[names]} | mean loss = {by mean[mean]:.1%} |
+worst loss = {by mean[worst]:.0%} | least worst = {by worst[names]} | its mean = {by worst[mean]:.1%} |
+its worst = {by worst[worst]:.0%}
+
+Without one kernel: how much longer the pick takes, by the way that picks it.
+
+[without]
+without = {kernel} | best mean = {best[mean]:.2%} | worst = {best[worst]:.0%} |
+tuned mean = {tuned[mean]:.2%} | tuned worst = {tuned[worst]:.0%} | cold mean = {cold[mean]:.2%} |
+cold worst = {cold[worst]:.0%} | predicted mean = {predicted[mean]:.2%} |
+predicted worst = {predicted[worst]:.0%}
 
 ## A one-hot matrix on a GPU
 
@@ -104,7 +114,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[""], help="only matrices whose name has such a text")
     parser.add_argument("--peer", action="store_true", help="time cuSPARSE too; needs CuPy")
     parser.add_argument("--seconds", type=float, default=220, help="start no matrix after this many seconds")
-    parser.add_argument("--out", default=str(report.RESULTS / "choice_gpu.json"))
+    parser.add_argument("--out", help="default choice_gpu.json of the results; with --refit none")
     parser.add_argument("--refit", metavar="FILE", help="predict the results in FILE anew; needs no GPU")
     parser.add_argument("--verbose", action="store_true", help="list the worst picks")
     options = parser.parse_args()
@@ -112,13 +122,21 @@ def main() -> None:
         found = json.loads(Path(options.refit).read_text())
         rows = [unpacked(row) for row in found["rows"]]
         predict_anew(rows, found["gpu"], found["constants"])
-        summarise(rows, verbose=options.verbose)
+        found |= summary_of(rows, found["constants"], verbose=options.verbose)
+        if options.out:
+            Path(options.out).write_text(json.dumps(found, indent=1) + "\n")
         return
     rows = list(measure(made(options.only), options.seconds, Peer() if options.peer else None))
-    summary = summarise(rows, verbose=options.verbose)
     gpu, constants = _cuda.device_info(), _cuda.constants()
-    stored = {"one_hot": one_hot(rows), "rows": [packed(row) for row in rows]}
-    report.write(options.out, SECTIONS, gpu=gpu, constants=constants, **summary, **stored)
+    found = summary_of(rows, constants, verbose=options.verbose)
+    out = options.out or report.RESULTS / "choice_gpu.json"
+    report.write(out, SECTIONS, gpu=gpu, constants=constants, **found)
+
+
+def summary_of(rows: list[dict[str, Any]], constants: dict[str, float], *, verbose: bool) -> dict[str, Any]:
+    """Print and return all that the results file says of the rows, and these."""
+    found = summarise(rows, verbose=verbose) | fewer_kernels(rows, constants)
+    return found | {"one_hot": one_hot(rows), "rows": [packed(row) for row in rows]}
 
 
 def made(only: list[str]) -> Iterator[tuple[Case, Rows]]:
@@ -179,6 +197,7 @@ def measure(
             print(f"out of time before {case.name}")
             return
         everything = build(case, X, tune="all").report()
+        cold = build(case, X, tune="cold").report()
         rows = []
         for op in OPERATORS:
             candidates = everything[op]["candidates"]
@@ -192,6 +211,7 @@ def measure(
                     "plans": plans,
                     "predicted": [c["predicted"] for c in candidates],
                     "trial": [c["measured"] or None for c in candidates],
+                    "cold": [c["measured"] or None for c in cold[op]["candidates"]],
                     "measured": [forced_seconds(case, X, op, plan) for plan in plans],
                     "tried": tried(everything[op]),
                     "peer": None if peer is None else peer.seconds(case, X, op),
@@ -300,11 +320,11 @@ def summarise(rows: list[dict[str, Any]], *, verbose: bool) -> dict[str, Any]:
             continue
         verdict = "pass" if figures[name] <= limit else "FAIL"
         print(f"{name:20} {figures[name]:8.3f}  at most {limit:<6} {verdict}")
-    kernels, groups, fewer = by_kernel(rows), by_group(rows, losses), with_fewer(rows)
+    kernels, groups = by_kernel(rows), by_group(rows, losses)
     if verbose:
         for name, pick in (("tuned", tuned_pick), ("predicted", predicted_pick)):
             worst(name, rows, losses[name], pick)
-    return {"figures": figures, "groups": groups, "kernels": kernels, **fewer, "aims": aims(figures)}
+    return {"figures": figures, "groups": groups, "kernels": kernels, "aims": aims(figures)}
 
 
 def aims(figures: dict[str, float]) -> list[dict[str, Any]]:
@@ -379,35 +399,6 @@ def by_kernel(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return out
 
 
-def with_fewer(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Return what is lost without each kernel, and with the few that are best together, found one by one."""
-    kernels = sorted({plan.kernel for row in rows for plan in row["plans"]})
-    best = np.full((len(rows), len(kernels)), np.inf)
-    for i, row in enumerate(rows):
-        for plan, seconds in zip(row["plans"], row["measured"], strict=True):
-            if seconds is not None:
-                k = kernels.index(plan.kernel)
-                best[i, k] = min(best[i, k], seconds)
-    least_of_all = best.min(axis=1)
-
-    def lost(some: list[int]) -> tuple[float, float]:
-        found = best[:, some].min(axis=1) / least_of_all - 1.0
-        return float(found.mean()), float(found.max())
-
-    def figures(some: list[int]) -> dict[str, float | None]:
-        return {
-            name: value if math.isfinite(value) else None
-            for name, value in zip(("mean", "worst"), lost(some), strict=True)
-        }
-
-    every, kept, growing = range(len(kernels)), list[int](), []
-    without = [{"kernel": kernels[k], **figures([j for j in every if j != k])} for k in every]
-    while len(kept) < len(kernels):
-        kept.append(min((k for k in every if k not in kept), key=lambda k: lost([*kept, k])))
-        growing.append({"number": len(kept), "kernels": ", ".join(kernels[k] for k in kept), **figures(kept)})
-    return {"without": without, "kept": growing}
-
-
 def by_group(rows: list[dict[str, Any]], losses: dict[str, list[float]]) -> list[dict[str, Any]]:
     """Return the losses for each way a matrix was filled."""
     places = collections.defaultdict(list)
@@ -446,7 +437,7 @@ def packed(row: dict[str, Any]) -> dict[str, Any]:
     for name, value in stats.items():
         if isinstance(value, list):
             stats[name] = " ".join(f"{i}:{v}" for i, v in enumerate(value) if v) + f" /{len(value)}"
-    columns = zip(row["plans"], row["predicted"], row["trial"], row["measured"], strict=True)
+    columns = zip(row["plans"], *(row[name] for name in TIMES if row[name]), strict=True)
     lines = [
         " ".join([*map(str, plan), *("-" if s is None else f"{s:.4g}" for s in seconds)])
         for plan, *seconds in columns
@@ -467,12 +458,12 @@ def unpacked(row: dict[str, Any]) -> dict[str, Any]:
                 stats[name][int(place)] = int(number)
     out: dict[str, Any] = {k: row[k] for k in ("matrix", "values", "op", "tuning_seconds")}
     out["peer"] = row.get("peer")
-    out.update(statistics=stats, plans=[], predicted=[], trial=[], measured=[])
+    out.update(statistics=stats, plans=[], **{name: [] for name in TIMES})
     out["tried"] = [int(i) for i in row["tried"].split()]
     for line in row["candidates"]:
         kernel, *numbers = line.split()
         out["plans"].append(_cuda.Plan(kernel, *map(int, numbers[:4])))
-        for name, text in zip(("predicted", "trial", "measured"), numbers[4:], strict=True):
+        for name, text in zip(TIMES, numbers[4:], strict=False):
             out[name].append(None if text == "-" else float(text))
     return out
 

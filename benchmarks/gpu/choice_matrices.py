@@ -1,4 +1,4 @@
-"""The matrices of choice_gpu.py: published ones if they are available, and generated ones over a grid.
+"""The matrices of choice_gpu.py: generated ones, over a grid and of some families, and published ones.
 
 The fills `whole`, `row` and `block` are Random, Constant Row and Structured of A. H. El Zein, Use of Graphics
 Processing Units for Sparse Matrix-Vector Products in Statistical Machine Learning Applications (thesis,
@@ -71,8 +71,8 @@ class Rows(NamedTuple):
 
 
 def cases() -> Iterator[Case]:
-    """Return all matrices: published, then generated, then those of families."""
-    for number, (name, make) in enumerate(itertools.chain(published(), generated(), families())):
+    """Return all matrices: generated, then those of families, then published ones."""
+    for number, (name, make) in enumerate(itertools.chain(generated(), families(), published())):
         kind = KINDS[number % len(KINDS)]
         yield Case(name, kind, lambda make=make, kind=kind, seed=number: with_values(*make(), kind, seed))
     rows, cols, per_row, _ = ONE_HOT
@@ -169,8 +169,11 @@ def one_hot() -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
 
 
 def published() -> Iterator[tuple[str, Callable[[], tuple]]]:
-    """Yield the matrices of the folder $BMRM_TEST_DATA that have enough rows and columns to time."""
-    root = Path(os.environ.get("BMRM_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
+    """Yield the matrices of the folder $BMRM_TEST_DATA, or say that it is not named."""
+    if "BMRM_TEST_DATA" not in os.environ:
+        print("no published matrices: BMRM_TEST_DATA does not name their folder")
+        return
+    root = Path(os.environ["BMRM_TEST_DATA"])
     for path in sorted(p for folder in ("mtx", "svm", "rank") for p in (root / folder).glob("*")):
         yield f"{path.parent.name}/{path.name}", lambda path=path: from_file(path)
     for path in sorted((root / "graphs").glob("*.gz")):

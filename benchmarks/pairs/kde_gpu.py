@@ -31,7 +31,7 @@ ROUNDS, LONG_SECONDS = (2, 20), 4.0
 
 SECTIONS = """
 ## Kernel densities on a GPU
-headline: kernel densities of {points:,} points | PyTorch | sums | rates[sums]/rates[torch] | {device[name]}
+headline: kernel densities on a GPU | PyTorch | sums | rates[sums]/rates[torch] | {device[name]}
 
 {device[name]}, PyTorch {versions[torch]}, PyKeOps {versions[pykeops]}. {points:,} uniform points in a cube, a
 Gaussian kernel of h = {h}, densities at the points, in float32. Pairs per second, in units of 1e12.

@@ -22,7 +22,7 @@ from bmrm import pairs
 from bmrm.errors import HostMemoryError
 
 K, CALLS, CHECKED = 10, 3, 20
-SHAPES = ((100_000, 3), (1_000_000, 3), (100_000, 16), (100_000, 64), (100_000, 768))
+SHAPES = ((100_000, 3), (1_000_000, 3), (100_000, 6), (100_000, 16), (100_000, 64), (100_000, 768))
 AIMS = {3: 8.0, 64: 3.0, 768: 1.5}
 TORCH_NUMBERS, TORCH_BLOCKS = 200_000_000, 50
 RADIUS = 0.01

@@ -30,12 +30,13 @@ PAGES = {  # file, title and the results in it
     ),
     "gpu-solves": (
         "Training on a GPU",
-        "thesis_ch5 against_torch dense_gpu ranking_gpu streamed end_to_end_gpu own_loss_gpu "
+        "thesis_ch5 against_torch dense_gpu ranking_gpu streamed both_devices end_to_end_gpu own_loss_gpu "
         "error_bounds_gpu",
     ),
     "products": (
         "Products with a matrix",
-        "spmv_cpu choice_cpu spmv_gpu bounds_gpu choice_gpu petsc_bridge petsc_mat petsc_mat_gpu",
+        "spmv_cpu choice_cpu spmv_gpu bounds_gpu choice_gpu choice_families petsc_bridge petsc_mat "
+        "petsc_mat_gpu",
     ),
     "graphs": ("Graphs", "graph graph_gpu"),
     "estimators": (
@@ -44,7 +45,8 @@ PAGES = {  # file, title and the results in it
     ),
     "pairs": (
         "Pairs of points",
-        "pairs_cpu pairs_shapes pairs_gpu pairs_shapes_gpu pairs_nearest pairs_kde pairs_statistics",
+        "pairs_cpu pairs_shapes pairs_gpu pairs_shapes_gpu pairs_paper pairs_nearest pairs_nearest_gpu "
+        "pairs_kde pairs_kde_gpu pairs_statistics pairs_statistics_gpu",
     ),
     "reductions": (
         "Row functions and the choice of a device",

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base import arguments
+from bmrm.base import _dlpack, arguments
 from bmrm.base.vectors import Vector
 from bmrm.errors import BmrmError, DataError, ParameterError
 
@@ -30,6 +30,7 @@ MAX_EXACT_INTEGER = 2**53
 _REAL_KINDS = "fiub"  # dtype kinds of real numbers
 _MAX_SHOWN_CHARS = 40  # of a value that a message quotes
 _HOST_DEVICES = (1, 3, 11, 13)  # DLPack's numbers of memory that the CPU reads: its own, pinned, managed
+_UNKNOWN_DEVICE = (0, 0)  # DLPack counts kinds of devices from 1
 
 
 def array(what: str, given: Any, error: ErrorType = DataError, expected: str = "an array") -> NDArray[Any]:
@@ -300,12 +301,19 @@ def is_sparse_tensor(given: Any) -> bool:
 
 def is_on_device(given: Any) -> bool:
     """Return whether the object is an array whose memory the CPU cannot read."""
-    if not hasattr(given, "__dlpack_device__"):
-        return hasattr(given, "__cuda_array_interface__")
+    return find_device(given) is not None
+
+
+def find_device(given: Any) -> tuple[int, int] | None:
+    """Return kind and number, as DLPack's, of the device of an array; None if the CPU reads its memory."""
+    ask = getattr(given, "__dlpack_device__", None)
+    if ask is None:
+        return (_dlpack.CUDA, 0) if hasattr(given, "__cuda_array_interface__") else None
     try:
-        return int(given.__dlpack_device__()[0]) not in _HOST_DEVICES
+        kind, number = ask()
+        return None if int(kind) in _HOST_DEVICES else (int(kind), int(number))
     except (TypeError, ValueError):  # a device that DLPack does not know, such as PyTorch's "meta"
-        return True
+        return _UNKNOWN_DEVICE
 
 
 def read_foreign(what: str, given: Any) -> Any:

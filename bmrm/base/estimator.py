@@ -9,17 +9,19 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, Self
 
 import numpy as np
 
 from bmrm.base import arguments
+from bmrm.base.answers import Answer, ShownTable, leading
 from bmrm.base.constructors import check_names, parameter_names, with_known_names
 from bmrm.base.frames import ColumnNames
 from bmrm.base.routing import Consumer
-from bmrm.errors import BmrmError, ConvergenceWarning, DataError
+from bmrm.base.threads import usable_cores
+from bmrm.errors import BmrmError, ConvergenceWarning, DataError, ParameterError
 
 
 class Estimator(ColumnNames, Consumer):
@@ -108,6 +110,39 @@ class Estimator(ColumnNames, Consumer):
                 name = type(self).__name__
                 text += f"; X has {columns} features, but {name} is expecting {expected} features as input"
             raise DataError(text)
+
+
+def threads_or_jobs(threads: int | None, n_jobs: int | None) -> int | None:
+    """Return the number of threads that an estimator is given, by our name or by scikit-learn's, if any.
+
+    A negative ``n_jobs`` is joblib's: -1 means all cores, -2 all but one.
+
+    Examples
+    --------
+    >>> threads_or_jobs(None, 3), threads_or_jobs(2, -1), threads_or_jobs(None, None)
+    (3, 2, None)
+    >>> threads_or_jobs(None, -1) >= 1
+    True
+    """
+    if threads is not None or n_jobs is None:
+        return threads
+    found = arguments.integer("n_jobs", n_jobs)
+    if found == 0:
+        raise ParameterError("n_jobs: found 0, expected a positive number, or -1 for all cores")
+    return found if found > 0 else max(1, usable_cores() + 1 + found)
+
+
+class FittedAnswer(Estimator, Answer):
+    """An estimator that prints what it has fitted: its parameters, facts, and a table."""
+
+    def _title(self) -> str:
+        return repr(self)
+
+    def _tables(self) -> Iterable[ShownTable]:
+        return [self._first_rows()] if hasattr(self, "n_features_in_") else []
+
+    def _first_rows(self) -> ShownTable:
+        return leading(self._columns())
 
 
 def convergence_warning() -> type[Warning]:

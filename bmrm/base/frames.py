@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.columns import check_names, find_names
+from bmrm.base.suggestions import check_choice
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 
@@ -38,11 +40,14 @@ class ColumnNames:
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
+    def _known_columns(self) -> list[str] | None:
+        """Return the names of the columns that the model was fitted with, if they had some."""
+        known = getattr(self, "feature_names_in_", None)
+        return None if known is None else list(known)
+
     def _check_names(self, X: Any) -> None:
         """Raise `DataError` for a frame whose columns have other names or another order than in fit."""
-        known = getattr(self, "feature_names_in_", None)
-        if known is not None:
-            check_names("X", known.tolist(), find_names(X))
+        check_names("X", self._known_columns(), find_names(X))
 
 
 class Transformer:
@@ -136,15 +141,37 @@ def _in_frame(model: Transformer, X: Any, values: Vector) -> Any:
         return values
     names: Sequence[str] = model.get_feature_names_out().tolist()
     if kind == "polars":
-        import polars
-
-        return polars.DataFrame(values, schema=names, orient="row")
+        return _library("polars").DataFrame(values, schema=names, orient="row")
     if kind == "pandas":
-        import pandas
-
+        pandas = _library("pandas")
         index = X.index if isinstance(X, pandas.DataFrame) else None
         return pandas.DataFrame(values, index=index, columns=names, copy=False)
     raise DataError(f"transform_output: found {kind!r}, expected one of {', '.join(OUTPUTS)}")
+
+
+def frame_of(columns: Mapping[str, Any], library: str) -> Any:
+    """Return columns, by their names, as a data frame of a library.
+
+    Raise `ParameterError` for an unknown library, or if it is not installed.
+    """
+    check_choice("library", library, OUTPUTS[1:])
+    frames = _library(library)
+    if library == "pandas":
+        return frames.DataFrame(dict(columns))
+    # Polars has no columns of mixed objects: labels that are not all numbers or all text become text.
+    return frames.DataFrame({name: _uniform(column) for name, column in columns.items()})
+
+
+def _uniform(column: Any) -> Any:
+    values = np.asarray(column)
+    return [str(value) for value in values.tolist()] if values.dtype == object else values
+
+
+def _library(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise ParameterError(f"a frame of {name} needs {name}: pip install {name}") from None
 
 
 def _wanted(model: Transformer) -> str:

@@ -6,21 +6,32 @@
 from __future__ import annotations
 
 import argparse
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from bmrm.cli.exits import (
     BENCH_MEANINGS,
     CLUSTER_MEANINGS,
+    FRONT_MEANINGS,
     GRAPH_MEANINGS,
     INFO_MEANINGS,
-    PAIRS_MEANINGS,
     PREDICT_MEANINGS,
     TRAIN_MEANINGS,
 )
-from bmrm.cli.parsing import Command, Option, device, integer, positive, real
+from bmrm.cli.pair_options import PAIRS
+from bmrm.cli.parsing import FOLDER, Command, Option, device, integer, positive, real
+from bmrm.cli.shared_options import (
+    COLUMNS,
+    CPU_SHARE,
+    FORMAT,
+    GPU_MEM,
+    MACHINE,
+    NO_PROGRESS,
+    THREADS,
+    TRACEBACK,
+    json_option,
+    quiet_option,
+)
 from bmrm.cli.solver_types import SOLVER_TYPES
-from bmrm.errors import ParameterError
 
 LOSS_PREFIX = "loss parameter "
 """What the names of parameters of losses begin with in a parsed command line."""
@@ -39,12 +50,6 @@ def _losses() -> Sequence[str]:
     return NAMES
 
 
-def _formats() -> Sequence[str]:
-    from bmrm.io.formats import FORMATS
-
-    return FORMATS
-
-
 def _loss_parameters() -> Iterator[Option]:
     """Yield an option for each parameter of a loss; its default is that of the losses that take it."""
     from bmrm.losses import LOSSES, PARAMETERS
@@ -60,21 +65,6 @@ def _loss_parameters() -> Iterator[Option]:
             type=real("a number"),
             dest=LOSS_PREFIX + name,
         )
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(text.split(","))
-
-
-def _gpu_mem(text: str) -> int | None:
-    from bmrm.matrix.gpu.memory import parse_memory_size
-
-    try:
-        return parse_memory_size(text)
-    except ParameterError:
-        raise argparse.ArgumentTypeError(
-            f"found {text}, expected bytes, or a size such as 8G or 500M"
-        ) from None
 
 
 def _cuts(text: str) -> int | str:
@@ -103,61 +93,7 @@ def _level(text: str) -> int:
     return int(text)
 
 
-# What several commands have
-
 _ZERO_BASED = ("auto", "yes", "no")
-
-COLUMNS = (
-    Option("--format", "%(choices)s (default: by the first bytes)", "NAME", choices=_formats, default="auto"),
-    Option("--label", "column of the labels in CSV or Parquet", "COLUMN"),
-    Option(
-        "--drop",
-        "columns of CSV or Parquet that are not features",
-        "COLUMN,...",
-        type=_names,
-        default=(),
-    ),
-)
-"""In which format DATA is, and what its columns are."""
-
-FORMAT = (
-    *COLUMNS,
-    Option("--labels", "labels for data without labels (.mtx, .npy): one per line", "FILE"),
-)
-"""How the rows of DATA and their labels are written."""
-
-THREADS = Option("--threads", "threads (default: all cores)", "N", type=integer(1))
-
-DEVICE = Option(
-    "--device", "where to compute (default: auto)", "auto|cpu|cuda|cuda:N", device, default="auto"
-)
-
-GPU_MEM = Option(
-    "--gpu-mem",
-    "GPU memory to use, such as 8G or 500M; other rows are streamed (default: all that is free)",
-    "SIZE",
-    type=_gpu_mem,
-)
-
-MACHINE = (
-    Option("--max-time", "limit on seconds", "S", type=positive, default=math.inf),
-    THREADS,
-    DEVICE,
-)
-"""Where to compute, and for how long."""
-
-TRACEBACK = Option("--verbose", "print the traceback of an unexpected failure", kind="flag")
-
-
-def _json(help: str) -> Option:
-    return Option("--json", help, kind="flag")
-
-
-def _quiet(help: str) -> Option:
-    return Option("-q --quiet", help, kind="flag")
-
-
-_NO_PROGRESS = (_json("print one JSON object"), _quiet("print no progress"), TRACEBACK)
 
 # bmrm-train
 
@@ -278,6 +214,7 @@ _DATA = (
     ),
     Option("--device", "where to train", "auto|cpu|cuda|cuda:N", type=device),
     GPU_MEM,
+    CPU_SHARE,
     Option(
         "--dtype",
         "type of the stored values; auto: float32 if that is accurate enough",
@@ -297,9 +234,9 @@ _OUTPUT = (
     Option("--plot", "plot the scores over lambda: .png, .pdf, .svg, ...", "FILE"),
     Option("--checkpoint", "write the best model so far, and the cuts, to this file during training", "FILE"),
     Option("--allow-unconverged", "exit with 0 even if a limit was hit", kind="flag"),
-    _json("print one JSON object on stdout, everything else on stderr"),
+    json_option("print one JSON object on stdout, everything else on stderr"),
     Option("--log-jsonl", "write one JSON line per iteration", "FILE"),
-    _quiet("print errors only"),
+    quiet_option("print errors only"),
     Option(
         "--verbose",
         "print every iteration, the time of each part, and tracebacks; 2: also the plan of the solve",
@@ -362,6 +299,7 @@ def train() -> Command:
     defaults = {name: field.default for name, field in TrainOptions.__dataclass_fields__.items()}
     return Command(
         "bmrm-train",
+        about="train a regularised linear model, with a certificate",
         usage="[options] DATA [MODEL]",
         description="Train a regularised linear model, with a certified bound on its suboptimality.",
         meanings=TRAIN_MEANINGS,
@@ -394,6 +332,7 @@ def train() -> Command:
 
 PREDICT = Command(
     "bmrm-predict",
+    about="predict the rows of a file, and score the predictions",
     usage="[options] DATA MODEL OUT",
     description="Predict the rows of DATA, one line per row in OUT, and score the predictions by DATA's\n"
     "labels.",
@@ -437,8 +376,8 @@ PREDICT = Command(
                 choices=_ZERO_BASED,
             ),
             THREADS,
-            _json("print the metrics as one JSON object on stdout"),
-            _quiet("print errors only"),
+            json_option("print the metrics as one JSON object on stdout"),
+            quiet_option("print errors only"),
             TRACEBACK,
         )
     },
@@ -446,6 +385,7 @@ PREDICT = Command(
 
 INFO = Command(
     "bmrm-info",
+    about="describe a model file",
     usage="[options] MODEL",
     description="Show what a model file says: what was trained, on what, with which certificate,\n"
     "and the largest weights.",
@@ -454,7 +394,7 @@ INFO = Command(
     options={
         "": (
             Option("--top", "number of weights shown (default: 10)", "N", type=integer(0), default=10),
-            _json("print everything as one JSON object"),
+            json_option("print everything as one JSON object"),
             TRACEBACK,
         )
     },
@@ -462,6 +402,7 @@ INFO = Command(
 
 BENCH = Command(
     "bmrm-bench",
+    about="show how a GPU multiplies by a matrix, and what it chose",
     usage="spmv [options] DATA",
     description="Show how a GPU multiplies by the matrix of DATA and by its transpose: statistics, the\n"
     "predicted and measured time of each candidate kernel, and the choice.",
@@ -481,7 +422,7 @@ BENCH = Command(
                 default="float32",
             ),
             THREADS._replace(help="threads for reading (default: all)"),
-            _json("print everything as one JSON object"),
+            json_option("print everything as one JSON object"),
             TRACEBACK,
         )
     },
@@ -536,6 +477,7 @@ _EDGES = (
 
 GRAPH = Command(
     "bmrm-graph",
+    about="rank the nodes of a graph: PageRank, random walks, HITS",
     usage="pagerank|rwr|hits|info [options] EDGES",
     description="Rank the nodes of the graph in EDGES: pagerank and rwr (random walk with restart) to a\n"
     "proven error, hits (hubs and authorities); info prints figures of the graph.",
@@ -560,7 +502,7 @@ GRAPH = Command(
             *MACHINE,
             GPU_MEM._replace(help="GPU memory to use, such as 8G; other edges are streamed (default: all)"),
             Option("--dry-run", "predict the memory that the task takes, and end", kind="flag"),
-            *_NO_PROGRESS,
+            *NO_PROGRESS,
         )
     },
 )
@@ -618,6 +560,7 @@ _CLUSTERING = (
 
 CLUSTER = Command(
     "bmrm-cluster",
+    about="cluster rows; fit a mixture, principal components or a map",
     usage="[options] DATA",
     description="Cluster the rows of DATA by k-means, with labels that are exact in float64; or fit a\n"
     "mixture, principal components, or a map. Labels of DATA are ignored.",
@@ -629,122 +572,52 @@ CLUSTER = Command(
             *COLUMNS,
             Option("--zero-based", "whether feature numbers start at 0", choices=_ZERO_BASED, default="auto"),
             *MACHINE,
-            *_NO_PROGRESS,
+            *NO_PROGRESS,
         )
     },
 )
 
 
-def _numbers(expected: str, accept: Callable[[float], bool]) -> Callable[[str], tuple[float, ...]]:
-    """Return an argparse type for numbers with commas between them."""
-    number = real(expected, accept)
-    return lambda text: tuple(number(word) for word in text.split(","))
+def _task(word: str) -> str:
+    """Read what ``bmrm`` is to do; a program that is meant without its hyphen is named."""
+    if word == "samples":
+        return word
+    programs = [command.program for command in _OTHERS]
+    meant = f"bmrm-{word}"
+    hint = f"; did you mean {meant}?" if meant in ("bmrm-train", *programs) else ", expected samples"
+    raise argparse.ArgumentTypeError(f"found {word}{hint}")
 
 
-def _box(text: str) -> float | tuple[float, ...]:
-    found = _numbers("lengths of at least 0, one or one per axis: 420 or 1,1,0", lambda value: value >= 0)(
-        text
-    )
-    return found[0] if len(found) == 1 else found
+_OTHERS = (PREDICT, INFO, BENCH, GRAPH, CLUSTER, PAIRS)
 
 
-def _bandwidth(text: str) -> float | str:
-    return text if text in ("scott", "silverman") else positive(text)
-
-
-_PAIR_TASKS = ("hist", "count", "plan", "knn", "join", "kde")
-
-PAIRS = Command(
-    "bmrm-pairs",
-    usage="hist|count|plan|knn|join|kde [options] POINTS [POINTS2]",
-    description="Count the pairs of the points in POINTS, or of POINTS with POINTS2, by their distance\n"
-    "(hist) or within radii (count), exactly; plan explains how hist would count. Find the nearest\n"
-    "neighbours of the points in POINTS (knn), or all within a radius (join), among POINTS or POINTS2.\n"
-    "Estimate the density of which POINTS are a sample (kde), at these or at the points in POINTS2.",
-    meanings=PAIRS_MEANINGS,
-    files=(
-        Option("task", "hist, count, plan, knn, join, kde", "TASK", choices=_PAIR_TASKS),
-        Option(
-            "points",
-            "npy, npz, CSV, Parquet, Matrix Market, SVMlight; - is standard input; FILE:A,B,C reads some "
-            "columns, by names or numbers from 1",
-            "POINTS",
+def front() -> Command:
+    """Return the command ``bmrm``, whose help lists the others."""
+    others = (train(), *_OTHERS)
+    width = max(len(command.program) for command in others)
+    lines = [f"  {command.program:{width}}  {command.about}" for command in others]
+    samples = f"  {'samples DIR':{width}}  write small files, for the commands of README and docs, into DIR"
+    return Command(
+        "bmrm",
+        about="list the commands, or write small files to try them with",
+        usage="[options] samples DIR",
+        description="Iterative statistics with proven bounds. Each command explains itself with --help.",
+        meanings=FRONT_MEANINGS,
+        files=(
+            Option(
+                "task",
+                "write small files, for the commands of README and docs",
+                "samples",
+                _task,
+                ("samples",),
+            ),
+            Option("folder", "the folder, made if it is not there", FOLDER),
         ),
-        Option("points2", "other points, for pairs of one with one", "POINTS2", kind="optional"),
-    ),
-    options={
-        "": (
-            Option(
-                "--edges",
-                "hist, plan: FROM:TO:BINS, evenly spaced; log:FROM:TO:BINS, evenly spaced logarithms; or a "
-                "file of edges, npy or text",
-                "EDGES",
-            ),
-            Option(
-                "--radius",
-                "count, join: largest distance; several with commas for count",
-                "R,...",
-                type=_numbers("numbers of at least 0: 0.1 or 0.1,0.2", lambda value: value >= 0),
-            ),
-            Option(
-                "--box", "lengths of a periodic box, 0 for an open axis: 420 or 1,1,0", "L,...", type=_box
-            ),
-            Option(
-                "--images",
-                "on periodic axes beyond half the shortest length: the nearest image of a pair, or all",
-                choices=("one", "all"),
-            ),
-            Option(
-                "--closed",
-                "hist, plan: ends that count: left ones and the last, left, right (default: last)",
-                choices=("last", "left", "right"),
-                default="last",
-            ),
-            Option("-k", "knn: number of neighbours", "K", type=integer(1)),
-            Option(
-                "--metric",
-                "knn, join: distance (default: euclidean)",
-                choices=("euclidean", "sqeuclidean", "cosine", "manhattan", "chebyshev", "jaccard"),
-                default="euclidean",
-            ),
-            Option(
-                "--bandwidth",
-                "kde: standard deviation or radius of the kernel, scott or silverman",
-                "H",
-                type=_bandwidth,
-            ),
-            Option(
-                "--kernel",
-                "kde: %(choices)s (default: gaussian)",
-                "NAME",
-                choices=("gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine"),
-                default="gaussian",
-            ),
-            Option("--weights", "kde: weights of the points in POINTS, npy or text", "FILE"),
-            Option("--log", "kde: logarithms of densities", kind="flag"),
-            Option("--tol", "kde: relative error that densities may have", "X", type=positive),
-            Option(
-                "-o --output",
-                "write counts, densities, or neighbours as a sparse matrix of distances (.npz) or as pairs "
-                "of numbers from 0 (.npy): .npz, .npy, else text; - is stdout",
-                "FILE",
-            ),
-            Option(
-                "--plan",
-                "how to count; counts do not depend on it (default: auto)",
-                choices=("auto", "brute", "cells", "float64"),
-                default="auto",
-            ),
-            COLUMNS[0],
-            COLUMNS[2],
-            THREADS,
-            DEVICE,
-            *_NO_PROGRESS,
-        )
-    },
-)
+        options={"": ()},
+        brief="\n".join([*lines, "", samples]),
+    )
 
 
 def every() -> tuple[Command, ...]:
     """Return all commands."""
-    return (train(), PREDICT, INFO, BENCH, GRAPH, CLUSTER, PAIRS)
+    return (front(), train(), *_OTHERS)

@@ -88,6 +88,12 @@ PAIRS_MEANINGS = {
     Exit.INTERRUPTED: "interrupted (Ctrl-C or SIGTERM); the counts so far are written",
 }
 INFO_MEANINGS = {Exit.OK: "success", **COMMON_MEANINGS, Exit.INTERRUPTED: "interrupted (Ctrl-C)"}
+FRONT_MEANINGS = {
+    Exit.OK: "success",
+    Exit.FAILURE: "a file could not be written: no file is written",
+    Exit.USAGE: "bad usage, or DIR has such files: no file is written",
+    Exit.INTERRUPTED: "interrupted (Ctrl-C)",
+}
 BENCH_MEANINGS = {
     Exit.OK: "success",
     **COMMON_MEANINGS,

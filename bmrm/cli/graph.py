@@ -59,7 +59,14 @@ def graph(argv: Sequence[str], interrupts: CommandInterrupts, group: Group | Non
 
     step = reading_step(options.edges, afterwards="building the graph")
     with interrupts.opened(), showing(options, step), reading(options.edges):
-        found = read_graph(options.edges, **_read_options(options), cache=options.cache, comm=group)
+        found = read_graph(
+            options.edges,
+            **_read_options(options),
+            cache=options.cache,
+            comm=group,
+            device=options.device,
+            gpu_mem=options.gpu_mem,
+        )
     code = _TASKS[options.task](options, found, group)
     if not options.json and is_first(group):
         from bmrm.base.progress import print_notice
@@ -259,10 +266,16 @@ def _walk(options: argparse.Namespace, found: Graph, group: Group | None) -> int
     if options.output is not None:
         _write(group, lambda: walks.save(options.output))
     if options.json:
-        columns = zip(walks.queries, walks.status, walks.error_bound, walks.proven, lists, strict=True)
         each = [
-            {"query": query, "status": status, "error_bound": float(bound), "proven": int(proven), "top": top}
-            for query, status, bound, proven, top in columns
+            {
+                "query": query,
+                "status": walks.status[number],
+                "stopped": walks.stopped(number),
+                "error_bound": float(walks.error_bound[number]),
+                "proven": int(walks.proven[number]),
+                "top": lists[number],
+            }
+            for number, query in enumerate(walks.queries)
         ]
         print_json(
             {
@@ -275,7 +288,8 @@ def _walk(options: argparse.Namespace, found: Graph, group: Group | None) -> int
         )
     else:
         for number, query in enumerate(walks.queries):
-            print(f"from {escape_unprintable(str(query))}: {walks.status[number]}")
+            why = f"{walks.status[number]}: {walks.stopped(number)}"
+            print(f"from {escape_unprintable(str(query))}: {why}")
             _print_table(lists[number], walks.error_bound[number], int(walks.proven[number]))
     worst = [_EXITS.get(status, Exit.LIMIT) for status in walks.status]
     return max(worst, default=Exit.OK)
@@ -413,8 +427,8 @@ def _integer(word: str) -> int | None:
 def _plot(options: argparse.Namespace, found: Graph, group: Group | None, scores: Any, name: str) -> None:
     from bmrm.graph.plots import save_degree_rank
 
-    in_degree = found.in_degree
-    _write(group, lambda: save_degree_rank(options.plot, in_degree, scores, name))
+    in_degree, labels = found.in_degree, found.labels
+    _write(group, lambda: save_degree_rank(options.plot, in_degree, scores, name, labels))
 
 
 def _facts(result: Any, *names: str) -> dict[str, Any]:

@@ -112,23 +112,12 @@ def _data(metadata: Mapping[str, str], model: Model) -> dict[str, Any] | None:
 
 def _top(model: Model, number: int) -> list[dict[str, Any]]:
     """Return the largest weights by size, each with the number and name of its feature, and its class."""
-    import numpy as np
+    from bmrm.linear.models.weights import largest_weights, weight_columns
 
-    sizes = abs(model.w).ravel()
-    number = min(number, int(np.count_nonzero(sizes)))
-    order = np.lexsort((np.arange(len(sizes)), -sizes))[:number]
-    columns = model.w.shape[1] if model.w.ndim == 2 else 1
-    first = 0 if model.zero_based else 1
-    found = []
-    for place in order.tolist():
-        feature = place // columns
-        weight: dict[str, Any] = {"feature": feature + first}
-        if model.feature_names is not None:
-            weight["name"] = model.feature_names[feature]
-        if model.w.ndim == 2 and model.classes is not None:
-            weight["class"] = model.classes[place % columns]
-        found.append({**weight, "weight": float(model.w.ravel()[place])})
-    return found
+    places, first = largest_weights(model.w, number), 0 if model.zero_based else 1
+    columns = weight_columns(model.w, model.feature_names, model.classes, places, first)
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def _label_text(label: Any) -> str:

@@ -194,6 +194,7 @@ def _besides_weights(options: TrainOptions, data: Data) -> dict[str, Any]:
         "device": options.device,
         "threads": options.threads,
         "gpu_mem": options.gpu_mem,
+        "cpu_share": options.cpu_share,
     }
 
 

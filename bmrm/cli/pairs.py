@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def pairs(argv: Sequence[str], interrupts: CommandInterrupts) -> int:
     """Run the command and return the exit code."""
-    from bmrm.cli.commands import PAIRS
+    from bmrm.cli.pair_options import PAIRS
     from bmrm.cli.parsing import CommandParser
 
     options = CommandParser(PAIRS).parse_words(argv)

@@ -24,6 +24,9 @@ SHELLS = ("bash", "zsh", "tcsh")
 FILE_METAVARS = ("DATA", "MODEL", "OUT", "EDGES", "FILE", "FILE|A,B", "POINTS", "POINTS2", "TOML")
 """What the help calls values that are names of files."""
 
+FOLDER = "DIR"
+"""What it calls the name of a folder."""
+
 FEW_CHOICES = 8
 """Maximum number of choices that a message lists if none of them is similar to what was found."""
 
@@ -76,6 +79,7 @@ Rows = Sequence[Option | Callable[[], Iterable[Option]]]
 class Command(NamedTuple):
     """A command: what its help says, and the table of its options.
 
+    - ``about``: what it does, in a few words
     - ``usage``: ends with ``[options]`` and the files
     - ``meanings``: of its exit codes
     - ``options``: by the headings of the help, the first "" for those without
@@ -86,6 +90,7 @@ class Command(NamedTuple):
     """
 
     program: str
+    about: str
     usage: str
     description: str
     meanings: Mapping[Exit, str]
@@ -167,7 +172,7 @@ class CommandParser(argparse.ArgumentParser):
             given["action"] = _ACTIONS[row.kind]
         given = {name: value for name, value in {**given, **more}.items() if value is not None}
         action = group.add_argument(*row.names.split(), **given)
-        if row.metavar in FILE_METAVARS:
+        if row.metavar in (FOLDER, *FILE_METAVARS):
             self.named_files.append(action)
 
     def _printing(self, key: str) -> dict[str, Any]:
@@ -270,9 +275,7 @@ class _PrintCompletion(argparse.Action):
         try:
             print(completion_script(parser, shell), end="")
         except ImportError:
-            raise ParameterError(
-                "--print-completion: needs the package shtab (pip install bmrm[cli])"
-            ) from None
+            raise ParameterError("--print-completion: needs the package shtab (the extra `cli`)") from None
         parser.exit()
 
 
@@ -285,7 +288,7 @@ def completion_script(parser: CommandParser, shell: str) -> str:
     import shtab
 
     for action in parser.named_files:
-        action.complete = shtab.FILE  # type: ignore[attr-defined]
+        action.complete = shtab.DIRECTORY if action.metavar == FOLDER else shtab.FILE  # type: ignore[attr-defined]
     script: str = shtab.complete(parser, shell)
     if shell == "zsh":
         script = _ZSH_OPTION.sub(r"\1=\2", script)

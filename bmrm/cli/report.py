@@ -71,6 +71,7 @@ def result_json(
             "timings": dict(seconds),
             "dtype": result.stored,
             "storage": result.storage,
+            "split": result.split,
             "rounding": finite_or_none(result.rounding),
             **more,
             "options": options.as_dict(),

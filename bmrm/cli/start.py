@@ -15,6 +15,7 @@ def _start(command: str) -> int:
     return code
 
 
-train, predict, bench, graph, cluster, info, pairs = (
-    partial(_start, command) for command in ("train", "predict", "bench", "graph", "cluster", "info", "pairs")
+front, train, predict, bench, graph, cluster, info, pairs = (
+    partial(_start, command)
+    for command in ("front", "train", "predict", "bench", "graph", "cluster", "info", "pairs")
 )

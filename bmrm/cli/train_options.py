@@ -58,6 +58,7 @@ class TrainOptions:
     storage: str = "auto"
     device: str = "auto"
     gpu_mem: int | None = None
+    cpu_share: float | None = None
     dtype: str = "auto"
     threads: int | None = None
     weights: str = "auto"

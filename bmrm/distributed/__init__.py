@@ -9,6 +9,8 @@ on all ranks, so no rank has to wait for the decision of another.
 `Group`, `Shard` and `read_rows` need mpi4py (the extra ``petsc``) and are loaded on first use.
 """
 
+from bmrm.base.on_use import load_on_use
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -19,16 +21,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Group", "Shard", "read_rows"]
 
-_MODULES = {"Group": "group", "Shard": "shard", "read_rows": "files"}
+_HOMES = {"Group": "group", "Shard": "shard", "read_rows": "files"}
+
+_load, __dir__ = load_on_use(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> "Any":
-    if name not in _MODULES:
-        raise AttributeError(f"module 'bmrm.distributed' has no attribute {name!r}")
-    from importlib import import_module
-
-    try:
-        import mpi4py.MPI  # noqa: F401
-    except ImportError as error:
-        raise ImportError(f"bmrm.distributed needs mpi4py, which cannot be imported: {error}") from error
-    return getattr(import_module(f"bmrm.distributed.{_MODULES[name]}"), name)
+    if name in _HOMES:
+        try:
+            import mpi4py.MPI  # noqa: F401
+        except ImportError as error:
+            raise ImportError(f"bmrm.distributed needs mpi4py, which cannot be imported: {error}") from error
+    return _load(name)

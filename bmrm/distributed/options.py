@@ -15,7 +15,7 @@ from bmrm.errors import ParameterError
 PER_RANK_OPTIONS = frozenset({"X", "y", "sample_weight", "offset", "groups", "comm"})
 """Arguments that hold each rank's part of the problem."""
 
-FREE_OPTIONS = frozenset({"callback", "device", "gpu_mem", "progress", "threads", "verbose"})
+FREE_OPTIONS = frozenset({"callback", "cpu_share", "device", "gpu_mem", "progress", "threads", "verbose"})
 """Options that may differ between ranks, since the solution does not depend on them."""
 
 

@@ -15,6 +15,9 @@ from bmrm.base.vectors import Vector
 if TYPE_CHECKING:
     from bmrm.distributed.group import Group
 
+UNGUARDED: AbstractContextManager[None] = nullcontext()
+"""What one process needs around a block that ranks enter together."""
+
 
 class AllRanks:
     """What ranks agree on, and sums in their order.
@@ -32,11 +35,11 @@ class AllRanks:
 
     def together(self) -> AbstractContextManager[None]:
         """Raise on every rank what a block raises on any; see `Group.together`."""
-        return self.group.together() if self.group else nullcontext()
+        return self.group.together() if self.group else UNGUARDED
 
     def guarded(self) -> AbstractContextManager[None]:
         """End the job if a block fails on this rank alone; see `Group.guarded`."""
-        return self.group.guarded() if self.group else nullcontext()
+        return self.group.guarded() if self.group else UNGUARDED
 
     @property
     def ranks(self) -> int:

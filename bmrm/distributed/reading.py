@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
-from bmrm.base.arguments import describe_position, is_on_device, is_sparse
+from bmrm.base.arguments import describe_position, find_device, is_on_device, is_sparse
 from bmrm.base.estimator import words_for_scikit_learn
 from bmrm.base.foreign_arrays import LEGACY_STREAM
 from bmrm.base.sparse_tensors import as_scipy
@@ -81,8 +81,9 @@ def _read_stored(data: Any) -> StoredRows:
             data = data.view(np.uint8)
         if data.dtype.kind in "fiu":
             return DenseRows(np.asarray(data))
-    if is_on_device(data):
-        array = DeviceArray("rows", data, 2, None, any_order=True, stream=LEGACY_STREAM)
+    place = find_device(data)
+    if place is not None:
+        array = DeviceArray("rows", data, 2, None, any_order=True, stream=LEGACY_STREAM, place=place)
         if array.dtype != bool and not is_read(array.dtype):
             raise DataError(
                 f"rows: found {array.dtype} on a GPU, "

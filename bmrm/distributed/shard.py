@@ -14,6 +14,7 @@ from bmrm.base.columns import Names, check_names
 from bmrm.base.groups import index_names, validate_groups
 from bmrm.base.labels import Labels, append, label_array, label_vector
 from bmrm.base.offsets import row_offsets
+from bmrm.base.threads import usable_cores
 from bmrm.base.vectors import Vector, freeze
 from bmrm.base.weighting import balance_factors, fill_idle_labels
 from bmrm.distributed.exchange import Exchange, split_columns
@@ -59,6 +60,8 @@ class Shard(Dataset):
         Default: the cores that this rank does not share with other ranks.
     gpu_mem : int or str, optional
         As for `Dataset`, per rank.
+    cpu_share : float, optional
+        As for `Dataset`, per rank; default 0 if ranks share cores, for which no rates are measured.
     weights : {"replicated", "owned", "auto"}, default "replicated"
         Whether every rank keeps all weights, or each owns a run of columns, as in a PETSc vector. With
         "owned", the local X has only the columns that its rows touch, and no array of a solve is as long as
@@ -107,6 +110,7 @@ class Shard(Dataset):
         threads: int | None = None,
         tol: float = DEFAULT_TOL,
         gpu_mem: int | str | None = None,
+        cpu_share: float | None = None,
         weights: str = "replicated",
     ) -> None:
         group = self.group = group_of(comm)
@@ -142,7 +146,10 @@ class Shard(Dataset):
         with group.together():
             threads = min(group.cores, default_threads(size)) if threads is None else threads
             where = _choose_gpu(device, sum(sizes) // group.size, group.number)
-            given: dict[str, Any] = {"dtype": dtype, "threads": threads, "tol": tol, "gpu_mem": gpu_mem}
+            if cpu_share is None and group.cores < usable_cores():
+                cpu_share = 0
+            given: dict[str, Any] = {"dtype": dtype, "threads": threads, "tol": tol}
+            given |= {"gpu_mem": gpu_mem, "cpu_share": cpu_share}
             super().__init__(found, device=where, **given)
         on_gpu = group.everyones(self.device != "cpu")
         if any(on_gpu) and not all(on_gpu):  # the X of some rank did not fit: all ranks use a GPU, or none

@@ -75,6 +75,7 @@ class LinearEstimator(CallbackSupportMixin, BaseEstimator):
     max_iter: int
     device: str
     gpu_mem: int | str | None
+    threads: int | None
     n_jobs: int | None
 
     model_: Any  # bmrm.Model, or a list of them, one for each class
@@ -157,7 +158,9 @@ class LinearEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _threads(self) -> int | None:
         """Return the number of threads; None lets the core choose."""
-        return None if self.n_jobs is None else effective_n_jobs(self.n_jobs)
+        if self.threads is not None or self.n_jobs is None:
+            return self.threads
+        return int(effective_n_jobs(self.n_jobs))
 
     def _validated(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
         """Validate X, and y if it is given, with scikit-learn's rules; return NumPy's arrays."""

@@ -241,8 +241,10 @@ class BMRMClassifier(_LinearClassifier):
     device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
     gpu_mem : int or str, optional
         Maximum device memory; see `bmrm.Dataset`. Give it if several processes share a GPU.
+    threads : int, optional
+        Maximum number of threads; default: ``n_jobs``, or else chosen by the core. No result depends on it.
     n_jobs : int, optional
-        Number of threads, by joblib's conventions; default: chosen by the core. No result depends on it.
+        As ``threads``, by joblib's conventions; scikit-learn's name.
     h, beta : float, default 0.5, 1.0
         Parameters of huber_hinge and f_beta.
     k : float, optional
@@ -303,6 +305,7 @@ class BMRMClassifier(_LinearClassifier):
         warm_start: bool = False,
         device: str = "auto",
         gpu_mem: int | str | None = None,
+        threads: int | None = None,
         n_jobs: int | None = None,
         h: float = 0.5,
         beta: float = 1.0,
@@ -324,6 +327,7 @@ class BMRMClassifier(_LinearClassifier):
         self.warm_start = warm_start
         self.device = device
         self.gpu_mem = gpu_mem
+        self.threads = threads
         self.n_jobs = n_jobs
         self.h = h
         self.beta = beta
@@ -427,7 +431,7 @@ class BMRMClassifierCV(SelectionMixin, _LinearClassifier):
         Deals the rows to folds if cv is a number.
     reg, l1_ratio, fit_intercept, penalize_intercept, intercept_scaling, class_weight, tol, max_iter
         See `BMRMClassifier`.
-    device, gpu_mem, n_jobs, h, beta, k, costs
+    device, gpu_mem, threads, n_jobs, h, beta, k, costs
         See `BMRMClassifier`.
 
     Attributes
@@ -481,6 +485,7 @@ class BMRMClassifierCV(SelectionMixin, _LinearClassifier):
         max_iter: int = 10_000,
         device: str = "auto",
         gpu_mem: int | str | None = None,
+        threads: int | None = None,
         n_jobs: int | None = None,
         h: float = 0.5,
         beta: float = 1.0,
@@ -504,6 +509,7 @@ class BMRMClassifierCV(SelectionMixin, _LinearClassifier):
         self.max_iter = max_iter
         self.device = device
         self.gpu_mem = gpu_mem
+        self.threads = threads
         self.n_jobs = n_jobs
         self.h = h
         self.beta = beta

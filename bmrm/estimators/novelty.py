@@ -26,7 +26,7 @@ class BMRMOneClass(OutlierMixin, LinearEstimator):
     lam : float, default 1.0
         Strength of the regulariser. With reg "l2" it only sets the scale of the decision values.
     reg : {"l2", "l1", "elastic_net"}, default "l2"
-    l1_ratio, tol, max_iter, warm_start, device, gpu_mem, n_jobs
+    l1_ratio, tol, max_iter, warm_start, device, gpu_mem, threads, n_jobs
         See `BMRMClassifier`.
 
     Attributes
@@ -73,6 +73,7 @@ class BMRMOneClass(OutlierMixin, LinearEstimator):
         warm_start: bool = False,
         device: str = "auto",
         gpu_mem: int | str | None = None,
+        threads: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.nu = nu
@@ -84,6 +85,7 @@ class BMRMOneClass(OutlierMixin, LinearEstimator):
         self.warm_start = warm_start
         self.device = device
         self.gpu_mem = gpu_mem
+        self.threads = threads
         self.n_jobs = n_jobs
 
     def _strength(self) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class BMRMRanker(LinearEstimator):
         Inverse strength: ``lam = 1 / (C sum of weights)``. If neither lam nor C is given, C is 1.
     k : float, default 10.0
         Positions that count in the loss ndcg, and in `score`.
-    l1_ratio, tol, max_iter, warm_start, device, gpu_mem, n_jobs
+    l1_ratio, tol, max_iter, warm_start, device, gpu_mem, threads, n_jobs
         See `BMRMClassifier`.
 
     Attributes
@@ -71,6 +71,7 @@ class BMRMRanker(LinearEstimator):
         warm_start: bool = False,
         device: str = "auto",
         gpu_mem: int | str | None = None,
+        threads: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.loss = loss
@@ -84,6 +85,7 @@ class BMRMRanker(LinearEstimator):
         self.warm_start = warm_start
         self.device = device
         self.gpu_mem = gpu_mem
+        self.threads = threads
         self.n_jobs = n_jobs
 
     def __sklearn_tags__(self) -> Any:

@@ -86,7 +86,7 @@ class BMRMRegressor(_LinearRegressor):
         Parameters of quantile, of epsilon_insensitive and squared_epsilon_insensitive, and of huber.
     penalize_intercept : bool or "auto", default "auto"
         Whether the intercept is penalised like the weights. "auto" is False here.
-    l1_ratio, fit_intercept, intercept_scaling, tol, max_iter, warm_start, device, gpu_mem, n_jobs
+    l1_ratio, fit_intercept, intercept_scaling, tol, max_iter, warm_start, device, gpu_mem, threads, n_jobs
         See `BMRMClassifier`.
 
     Attributes
@@ -129,6 +129,7 @@ class BMRMRegressor(_LinearRegressor):
         warm_start: bool = False,
         device: str = "auto",
         gpu_mem: int | str | None = None,
+        threads: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.loss = loss
@@ -147,6 +148,7 @@ class BMRMRegressor(_LinearRegressor):
         self.warm_start = warm_start
         self.device = device
         self.gpu_mem = gpu_mem
+        self.threads = threads
         self.n_jobs = n_jobs
 
     @with_callbacks
@@ -203,7 +205,7 @@ class BMRMRegressorCV(SelectionMixin, _LinearRegressor):
         See `BMRMClassifierCV`.
     reg, l1_ratio, tau, epsilon, delta, fit_intercept, penalize_intercept, intercept_scaling
         See `BMRMRegressor`.
-    tol, max_iter, device, gpu_mem, n_jobs
+    tol, max_iter, device, gpu_mem, threads, n_jobs
         See `BMRMClassifier`.
 
     Attributes
@@ -252,6 +254,7 @@ class BMRMRegressorCV(SelectionMixin, _LinearRegressor):
         max_iter: int = 10_000,
         device: str = "auto",
         gpu_mem: int | str | None = None,
+        threads: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.loss = loss
@@ -272,6 +275,7 @@ class BMRMRegressorCV(SelectionMixin, _LinearRegressor):
         self.max_iter = max_iter
         self.device = device
         self.gpu_mem = gpu_mem
+        self.threads = threads
         self.n_jobs = n_jobs
 
     @with_callbacks

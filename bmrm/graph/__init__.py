@@ -3,10 +3,10 @@
 Names are loaded on first use: NetworkX imports `bmrm.graph.networkx_info` whenever it is imported itself.
 """
 
+from bmrm.base.on_use import load_on_use
+
 TYPE_CHECKING = False  # `typing` takes longer to load than all of this
 if TYPE_CHECKING:
-    from typing import Any
-
     from bmrm.graph.graph import Graph as Graph
     from bmrm.graph.hubs_authorities import hits as hits
     from bmrm.graph.page_rank import pagerank as pagerank
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bmrm.graph.shard import GraphShard as GraphShard
     from bmrm.graph.walk_with_restart import random_walk as random_walk
 
-_MODULES = {
+_HOMES = {
     "Graph": "graph",
     "GraphShard": "shard",
     "Hits": "results",
@@ -28,23 +28,11 @@ _MODULES = {
     "random_walk": "walk_with_restart",
     "read_graph": "read",
 }
-"""The module of each public name."""
+"""The module of each public name, below ``bmrm.graph``."""
 
 _NEED_MORE = {"GraphShard"}
 """Names that need an optional package: `from bmrm.graph import *` works without it."""
 
-__all__ = sorted({*_MODULES} - _NEED_MORE)
+__all__ = sorted({*_HOMES} - _NEED_MORE)
 
-
-def __getattr__(name: str) -> "Any":
-    if name not in _MODULES:
-        raise AttributeError(f"module 'bmrm.graph' has no attribute {name!r}")
-    from importlib import import_module
-
-    value = import_module(f"bmrm.graph.{_MODULES[name]}").__dict__[name]
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+__getattr__, __dir__ = load_on_use(__name__, _HOMES)

@@ -19,40 +19,76 @@ from numpy.typing import NDArray
 from bmrm.base import arguments
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
-from bmrm.graph.labels import NodeLabels, check_count, check_labels, narrow, number_nodes
+from bmrm.graph.edge_list import EdgeList
+from bmrm.graph.labels import (
+    NodeLabels,
+    as_ids,
+    check_count,
+    check_labels,
+    narrow,
+    number_nodes,
+    number_objects,
+)
 from bmrm.io.csr import Csr
 from bmrm.io.edge_columns import check_columns, choose_columns
 from bmrm.io.edges import narrow_below
+from bmrm.matrix.gpu.device_arrays import DeviceArray
+
+ID_TYPES = (np.int32, np.int64)
+"""Types of ids on a GPU."""
 
 MAX_SHOWN = 10
 """Names of attributes that a message lists."""
 
 
 @dataclass
-class EdgeList:
-    """A list of edges between numbered nodes.
+class IdList:
+    """A list of edges between nodes that have no numbers yet.
 
     Attributes
     ----------
-    source, target : ndarray of int32, shape (edges,)
-        Numbers of nodes, in range.
-    weight : ndarray of float64, shape (edges,), or None
-    labels : NodeLabels
+    source, target : ndarray of integers or DeviceArray of int32 or int64, shape (edges,)
+        Ids. With ``labels`` they are numbers of nodes, in range or not.
+    weight : ndarray of float64 or DeviceArray of float32 or float64, shape (edges,), or None
+        In the memory of the ids.
+    labels : NodeLabels, or None
+        Those that were given; else nodes are those that occur.
     directed : bool or None
-        What the object says of itself; None if it does not say.
-    both_ways : bool or None
-        Whether an undirected graph lists each edge in both directions, or once; None if that is not known.
-    notes : tuple of str
-        What a reader left open or out.
+        See `EdgeList`, as for the others.
     """
 
-    source: NDArray[np.int32]
-    target: NDArray[np.int32]
-    weight: Vector | None
-    labels: NodeLabels
+    source: Any
+    target: Any
+    weight: Any
+    labels: NodeLabels | None
     directed: bool | None = None
     both_ways: bool | None = None
     notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether edges have weights."""
+        return self.weight is not None
+
+    def numbered(self, threads: int | None) -> EdgeList:
+        """Return the edges in main memory, whose nodes have numbers."""
+        source, target, names = _in_main_memory(self.source), _in_main_memory(self.target), self.labels
+        if names is None:
+            source, target, names = number_nodes(source, target, threads)
+        else:
+            source, target = (
+                _numbers_in_range(what, end, len(names), threads)
+                for what, end in (("source", source), ("target", target))
+            )
+        weight = None if self.weight is None else np.asarray(_in_main_memory(self.weight), np.float64)
+        return EdgeList(source, target, weight, names, self.directed, self.both_ways, self.notes)
+
+
+def _in_main_memory(array: Any) -> NDArray[Any]:
+    return np.asarray(array[:])
 
 
 @dataclass(frozen=True)
@@ -90,7 +126,12 @@ class Reading:
 
 
 def edges_of(given: Any, how: Reading) -> EdgeList:
-    """Convert any supported object to edges."""
+    """Convert any supported object to edges between numbered nodes, in main memory."""
+    return listed_of(given, how).numbered(how.threads)
+
+
+def listed_of(given: Any, how: Reading) -> EdgeList | IdList:
+    """Convert any supported object to edges, where they are."""
     how.check()
     if hasattr(given, "__arrow_c_stream__") and not hasattr(given, "to_frame"):  # else one column
         return from_arrow(given, how)
@@ -100,14 +141,15 @@ def edges_of(given: Any, how: Reading) -> EdgeList:
     if type(given).__module__.partition(".")[0] == "igraph" and hasattr(given, "get_edgelist"):
         how.check_only("a graph object, which has its own nodes", "weight")
         return from_igraph(given, how)
-    if isinstance(given, EdgeList):
+    found: EdgeList | IdList
+    if isinstance(given, (EdgeList, IdList)):
         found = given
     elif (matrix := Csr.of(given)) is not None:
         how.check_only("a matrix, whose columns have no names", "labels", "n_nodes")
         found = from_matrix(matrix, how.labels, how.n_nodes)
     else:
         how.check_only("arrays, which have no names", "labels", "n_nodes")
-        found = from_arrays(given, how.n_nodes, how.labels, how.threads)
+        found = from_arrays(given, how.n_nodes, how.labels)
     if how.weights is not None and not how.weights:
         found.weight = None
     return found
@@ -119,35 +161,60 @@ EXPECTED = (
 )
 
 
-def from_arrays(given: Any, n_nodes: int | None, labels: Any, threads: int | None = None) -> EdgeList:
+def from_arrays(given: Any, n_nodes: int | None, labels: Any) -> EdgeList | IdList:
     """Convert a tuple of arrays, a list of edges or an array of shape (edges, 2)."""
     source, target, *more = _columns_of(given)
     if len(source) != len(target):
         raise DataError(
             f"edges: found {len(source)} sources and {len(target)} targets, expected equal numbers"
         )
-    weight = arguments.numbers("weight", more[0], each="edge") if more else None
+    weight = _weights(more[0]) if more else None
     if weight is not None and weight.shape != (len(source),):
         raise DataError(f"weight: found shape {weight.shape}, expected ({len(source)},), one per edge")
     if n_nodes is None and labels is None:
-        source, target, names = number_nodes(source, target, threads)
+        ids = as_ids("source", source), as_ids("target", target)
+        if not isinstance(ids[0], list) and not isinstance(ids[1], list):
+            return IdList(*ids, weight, None)
+        source, target, names = number_objects(*ids)
         return EdgeList(source, target, weight, names)
     names = (
         NodeLabels(range(arguments.integer("n_nodes", n_nodes)))
         if labels is None
         else check_labels(labels, n_nodes)
     )
-    ends = [
-        _numbers_in_range(what, end, len(names), threads)
-        for what, end in (("source", source), ("target", target))
-    ]
-    return EdgeList(ends[0], ends[1], weight, names)
+    check_count(len(names))
+    ends = [_check_numbers(what, end, len(names)) for what, end in (("source", source), ("target", target))]
+    return IdList(ends[0], ends[1], weight, names)
+
+
+def _weights(given: Any) -> Any:
+    """Return weights as an array, where they are."""
+    if arguments.is_on_device(given):
+        return DeviceArray("weight", given, 1, (np.float32, np.float64))
+    return arguments.numbers("weight", given, each="edge")
+
+
+def _check_numbers(what: str, given: Any, n: int) -> Any:
+    """Return the numbers of nodes as an array, where they are."""
+    if arguments.is_on_device(given):
+        return given
+    found = np.asarray(given)
+    if found.size == 0:
+        found = found.astype(np.int64)
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        raise DataError(f"{what}: found {found.dtype}, expected the numbers of nodes, 0 to {n - 1}")
+    return found
 
 
 def _columns_of(given: Any) -> tuple[Any, ...]:
     """Return sources, targets and maybe weights: a tuple holds arrays, a list holds edges."""
     if arguments.has_masked(given):
         raise DataError("edges: found masked values, expected an id in each place")
+    if arguments.is_on_device(given):
+        pairs = DeviceArray("edges", given, 2, ID_TYPES, any_order=True)
+        if pairs.shape[1] != 2:
+            raise DataError(f"edges: found an array of shape {pairs.shape}, expected (edges, 2)")
+        return _ids("source", pairs.owner[:, 0]), _ids("target", pairs.owner[:, 1])
     if isinstance(given, np.ndarray):
         if given.ndim != 2 or given.shape[1] != 2:
             raise DataError(f"edges: found an array of shape {given.shape}, expected (edges, 2)")
@@ -177,6 +244,8 @@ def _ids(what: str, given: Any) -> Any:
     """Return the ids of one end of the edges as an array or a list."""
     if isinstance(given, (np.ndarray, list)):
         return given
+    if arguments.is_on_device(given):
+        return DeviceArray(what, given, 1, ID_TYPES, any_order=True)
     if hasattr(given, "to_pylist"):  # Arrow's
         return given.to_pylist()
     if hasattr(given, "__array__") or hasattr(given, "__dlpack__"):
@@ -186,13 +255,7 @@ def _ids(what: str, given: Any) -> Any:
     return list(given)
 
 
-def _numbers_in_range(what: str, given: Any, n: int, threads: int | None) -> NDArray[Any]:
-    found = np.asarray(given)
-    if found.size == 0:
-        found = found.astype(np.int64)
-    if found.ndim != 1 or found.dtype.kind not in "iu":
-        raise DataError(f"{what}: found {found.dtype}, expected the numbers of nodes, 0 to {n - 1}")
-    check_count(n)
+def _numbers_in_range(what: str, found: NDArray[Any], n: int, threads: int | None) -> NDArray[Any]:
     numbers = (
         None if found.dtype == np.uint64 and n <= found.max(initial=0) else narrow_below(found, n, threads)
     )
@@ -284,7 +347,7 @@ def from_igraph(graph: Any, how: Reading) -> EdgeList:
     return EdgeList(narrow(pairs[:, 0], n), narrow(pairs[:, 1], n), weights, names, directed, both_ways)
 
 
-def from_arrow(given: Any, how: Reading) -> EdgeList:
+def from_arrow(given: Any, how: Reading) -> EdgeList | IdList:
     """Convert a table by the columns that `bmrm.io.edge_columns.choose_columns` finds."""
     pyarrow = import_pyarrow()
     try:
@@ -311,7 +374,7 @@ def from_arrow(given: Any, how: Reading) -> EdgeList:
             f"edges: found {columns[0].type} and {columns[1].type} as ids, expected integers or text in both"
         )
     arrays = (*ends, *(column.to_numpy() for column in columns[2:]))
-    edges = from_arrays(arrays, how.n_nodes, how.labels, how.threads)
+    edges = from_arrays(arrays, how.n_nodes, how.labels)
     edges.directed = _table_directed(table, kept)
     return edges
 

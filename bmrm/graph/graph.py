@@ -9,24 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
-from bmrm.base.host_memory import require_memory
 from bmrm.base.vectors import Indices, Vector, read_only_view
 from bmrm.errors import DataError, ParameterError
 from bmrm.graph import _graph
-from bmrm.graph.edges import EdgeList, Reading, edges_of
+from bmrm.graph.device_edges import DeviceEdges, place_edges
+from bmrm.graph.edge_list import EdgeRows, ListedEdges
+from bmrm.graph.edges import Reading, listed_of
 from bmrm.graph.labels import NodeLabels, quote
 from bmrm.graph.memory import (
-    GRAPH_EDGE,
-    SORTED_EDGE,
     TASKS,
-    WEIGHT,
     GraphSize,
     graph_bytes,
     matrix_bytes,
     vectors_bytes,
 )
 from bmrm.graph.peers import ALONE, Peers, total_of
-from bmrm.io.edges import ADVICE
+from bmrm.matrix.gpu.memory import parse_memory_size
+from bmrm.matrix.gpu.placement import with_fall_back
 from bmrm.matrix.resident import default_threads
 
 DUPLICATES = ("auto", "drop", "sum", "error")
@@ -34,9 +33,6 @@ ORDERS = ("auto", "degree", "given")
 
 NEAR_NODES = 64
 """Edges between nodes whose numbers differ by less likely read a vector from a near cache."""
-
-LOCALITY_SAMPLES = 1 << 16
-"""Edges that are looked at for it."""
 
 MIN_NEAR_SHARE = 0.5
 """Share of such edges from which the order of the input is kept. Degree order halves the time of a product on
@@ -107,6 +103,13 @@ class Graph:
         besides one named weight, are source and target in their order.
     threads : int, optional
         Default: the cores that the process may use.
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
+        Where the graph is built; it is the same everywhere. "auto" is a GPU if there is one and the graph is
+        large enough for it, as for `pagerank`. Edges that are on a GPU already, as arrays of CuPy, PyTorch or
+        JAX, are taken there. The graph stays where it was built, and has a copy in main memory as soon as
+        something there needs it.
+    gpu_mem : int or str, optional
+        Device memory that building may take, in bytes or as "8G" or "500M". Default: what is free.
 
     Attributes
     ----------
@@ -117,11 +120,16 @@ class Graph:
     threads : int
     notes : tuple of str
         What a file has left open, and what was not read of it.
+    placement : Placement
+        Where it was built, and why.
 
     Raises
     ------
     DataError
-        For edges that cannot be used: a weight that is negative, NaN or infinite, different lengths, ...
+        For edges that cannot be used: a weight that is negative, NaN or infinite, different lengths, ends on
+        two devices, ...
+    DeviceMemoryError
+        If there is too little memory on the GPU that ``device`` names, or that has the edges.
     ParameterError
         If an option is out of range.
 
@@ -154,35 +162,49 @@ class Graph:
         weight: str | None = None,
         columns: Sequence[str] | None = None,
         threads: int | None = None,
+        device: str = "auto",
+        gpu_mem: int | str | None = None,
     ) -> None:
         check_options(n_nodes, duplicates, self_loops, order, threads)
-        found = edges_of(edges, Reading(n_nodes, labels, weights, weight, columns, threads))
+        limit = parse_memory_size(gpu_mem)
+        listed = listed_of(edges, Reading(n_nodes, labels, weights, weight, columns, threads))
         self.directed = (
-            found.directed is not False if directed is None else arguments.flag("directed", directed)
+            listed.directed is not False if directed is None else arguments.flag("directed", directed)
         )
-        self.labels: NodeLabels = found.labels
-        self.n_nodes = len(found.labels)
         self.peers: Peers = ALONE
         self._first = 0
-        check_weights(found)
-        self.threads = default_threads(len(found.source)) if threads is None else threads
-        self._take(found, duplicates, self_loops == "drop", order)
-        self._finish(threads)
-        self.notes: tuple[str, ...] = found.notes
+        self.threads = default_threads(len(listed)) if threads is None else threads
 
-    def _take(self, edges: EdgeList, duplicates: str, drop_loops: bool, order: str) -> None:
+        factor = 1 if self.directed or listed.both_ways else 2
+        self.labels: NodeLabels
+
+        def build(found: ListedEdges) -> NodeLabels:
+            found.check_weights()
+            self.labels, self.n_nodes = found.labels, len(found.labels)
+            self._take(found, duplicates, self_loops == "drop", order)
+            return found.labels
+
+        self.labels, self.placement = with_fall_back(
+            place_edges(listed, device),
+            lambda: build(listed.numbered(threads)),
+            lambda gpu: (build(DeviceEdges(listed, gpu, limit, threads, factor)), ""),
+        )
+        self.placement.log()
+        self._finish(threads)
+        self.notes: tuple[str, ...] = listed.notes
+
+    def _take(self, edges: ListedEdges, duplicates: str, drop_loops: bool, order: str) -> None:
         """Put edges into memory, those of an undirected graph in both directions."""
         if self.directed or edges.both_ways:
             self._build(edges, duplicates, drop_loops, order)
             return
-        if edges.both_ways is None and edges.weight is not None and duplicates == "auto":
-            backward, forward = edges.source > edges.target, edges.source < edges.target
-            counts = self.peers.total(np.array([backward.sum(), forward.sum()], float))
+        if edges.both_ways is None and edges.weighted and duplicates == "auto":
+            counts = self.peers.total(np.array(edges.count_directions(), float))
             if counts[0] == counts[1]:
-                self._build(edges, duplicates, drop_loops, order)
+                self._build(edges, duplicates, drop_loops, order, again=True)
                 if self._is_symmetric():
                     return
-        self._build(in_both_directions(edges), duplicates, drop_loops, order)
+        self._build(edges.in_both_directions(), duplicates, drop_loops, order)
 
     def _is_symmetric(self) -> bool:
         """Whether every edge is there in both directions, with the same weight up to rounding."""
@@ -194,30 +216,47 @@ class Graph:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled and copied: without the matrices that calls have made."""
-        return self.__dict__ | {"_resident": {}}
+        return self.__dict__ | {"_resident": {}, "_rows": self._rows.on_host()}
 
     def _finish(self, threads: int | None) -> None:
         """Set what follows from the edges."""
         self.n_edges = int(total_of(self.peers, self._starts[-1]))
-        self.weighted = self._weights is not None
+        self.weighted = self._rows.weighted
         self.threads = default_threads(int(self._starts[-1])) if threads is None else threads
         self._resident: dict[Any, Any] = {}
 
-    def _build(self, edges: EdgeList, duplicates: str, drop_loops: bool, order: str) -> None:
-        n, weight = self.n_nodes, edges.weight
-        require_sort_memory(len(edges.source), weighted=weight is not None)
-        rule = resolve_rule(duplicates, weight)
-        chosen = _choose_order(edges, n, order, self.threads)
+    def _build(
+        self, edges: ListedEdges, duplicates: str, drop_loops: bool, order: str, *, again: bool = False
+    ) -> None:
+        rule = resolve_rule(duplicates, weighted=edges.weighted)
+        chosen = _choose_order(edges, self.n_nodes, order, self.threads)
         self._order, self._rank = chosen.nodes, chosen.places
         self._core, self._order_kind = chosen.core, chosen.kind
         kept = "keep" if rule == "error" else rule
-        self._starts, self._sources, self._weights = _graph.sort_edges_by_target(
-            edges.source, edges.target, weight, self._rank, n, kept, drop_loops, self.threads
-        )
+        self._rows: EdgeRows = edges.sort(self._rank, kept, self.threads, drop_loops=drop_loops, again=again)
         if rule == "error":
             self._check_different()
-        if self._weights is not None and (self._weights == 1).all():
-            self._weights = None
+
+    @property
+    def _starts(self) -> Indices:
+        return self._rows.starts
+
+    @property
+    def _sources(self) -> NDArray[np.int32]:
+        return self._rows.sources
+
+    @property
+    def _weights(self) -> Vector | None:
+        return self._rows.weights
+
+    @property
+    def rows(self) -> EdgeRows:
+        """The edges by target, in the order in memory, where they are."""
+        return self._rows
+
+    def leave_gpu(self) -> None:
+        """Move the edges to main memory: matrices need the room."""
+        self._rows = self._rows.on_host()
 
     def _check_different(self) -> None:
         """Raise for an edge that is listed twice."""
@@ -251,14 +290,14 @@ class Graph:
 
     def count_out_edges(self) -> Indices:
         """Return the number of edges that start in each node, of all processes, in the order in memory."""
-        counts = _graph.count_nodes(np.ascontiguousarray(self._sources), self.n_nodes, self.threads)
+        counts = self._rows.count_sources(self.n_nodes, self.threads)
         return self.peers.total(counts.astype(np.float64)).astype(np.int64)
 
     def out_strength(self) -> Vector:
         """Return the sum of the weights of each node's edges, of all processes, in the order in memory."""
-        if self._weights is None:
+        if not self._rows.weighted:
             return self.count_out_edges().astype(np.float64)
-        return self.peers.total(_graph.sum_weights_by_source(self._sources, self._weights, self.n_nodes))
+        return self.peers.total(self._rows.strengths(self.n_nodes))
 
     @property
     def is_reordered(self) -> bool:
@@ -505,52 +544,14 @@ def check_options(
         raise ParameterError(f"threads: found {threads}, expected at least 1")
 
 
-def require_sort_memory(edges: int, *, weighted: bool) -> None:
-    """Raise `HostMemoryError` if a graph with these edges does not fit into main memory."""
-    each = SORTED_EDGE + GRAPH_EDGE + (3 * WEIGHT if weighted else 0)
-    require_memory(each * edges, f"a graph of {edges} edges", ADVICE)
-
-
-def resolve_rule(duplicates: str, weight: Vector | None) -> str:
+def resolve_rule(duplicates: str, *, weighted: bool) -> str:
     """Return what becomes of an edge that is listed several times: drop, sum or error."""
-    return ("drop" if weight is None else "sum") if duplicates == "auto" else duplicates
+    return ("sum" if weighted else "drop") if duplicates == "auto" else duplicates
 
 
 def _check_choice(what: str, given: Any, choices: tuple[str, ...]) -> None:
     if given not in choices:
         raise ParameterError(f"{what}: found {given!r}, expected one of {', '.join(choices)}")
-
-
-def check_weights(edges: EdgeList, first: int = 0) -> None:
-    """Raise for the first weight that is negative or not finite, and for sums that overflow.
-
-    ``first`` is the number of edges before these, for the message.
-    """
-    weight = edges.weight
-    if weight is None:
-        return
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = weight.sum()
-    if not np.isfinite(total) or weight.min(initial=0.0) < 0:
-        wrong = ~(np.isfinite(weight) & (weight >= 0))
-        if wrong.any():
-            edge = int(np.argmax(wrong))
-            names = [quote(edges.labels[int(end[edge])]) for end in (edges.source, edges.target)]
-            raise DataError(
-                f"weight: edge {first + edge + 1} from {names[0]} to {names[1]} has {weight[edge]}, expected "
-                "a finite number of at least 0"
-            )
-        raise DataError("weight: found weights whose sum is infinite, expected a finite sum")
-
-
-def in_both_directions(edges: EdgeList) -> EdgeList:
-    """Return each edge in both directions, a loop once; equal edges stay next to each other."""
-    other = edges.source != edges.target
-    weight = None if edges.weight is None else np.concatenate([edges.weight, edges.weight[other]])
-    # An edge listed as (u, v) and as (v, u) is the same edge twice: both have the smaller node first.
-    low, high = np.minimum(edges.source, edges.target), np.maximum(edges.source, edges.target)
-    source, target = np.concatenate([low, high[other]]), np.concatenate([high, low[other]])
-    return EdgeList(source, target, weight, edges.labels, False, True)
 
 
 class NodeOrder(NamedTuple):
@@ -575,33 +576,26 @@ class NodeOrder(NamedTuple):
     kind: str
 
 
-def _choose_order(edges: EdgeList, n: int, order: str, threads: int) -> NodeOrder:
-    if order == "given" or n == 0 or len(edges.source) == 0:
+def _choose_order(edges: ListedEdges, n: int, order: str, threads: int) -> NodeOrder:
+    if order == "given" or n == 0 or len(edges) == 0:
         return NodeOrder(None, None, None, "given")
-    into = _graph.count_nodes(edges.target, n, threads)
     kind = "degree"
     if order == "auto":
         kind = "given" if is_local(count_near(edges), n) else "degree"
-    out = _graph.count_nodes(edges.source, n, threads)
-    last = out == 0
-    first = (into == 0) & ~last
-    most = max(int(into[last].sum()), int(out[first].sum()))  # of the edges are peeled, or more
-    n_first, n_last = np.count_nonzero(first), np.count_nonzero(last)
-    core, groups = None, None
-    if most > MIN_PEELED_SHARE * len(edges.source) and n_first + n_last < n:
-        core, groups = slice(int(n_first), int(n - n_last)), 1 + last.astype(np.uint8) - first
+    degrees = edges.degrees(threads)
+    most = max(degrees.into_last, degrees.out_of_first)  # of the edges are peeled, or more
+    core = None
+    if most > MIN_PEELED_SHARE * len(edges) and degrees.n_first + degrees.n_last < n:
+        core = slice(degrees.n_first, n - degrees.n_last)
     if kind == "given" and core is None:
         return NodeOrder(None, None, None, kind)
-    nodes, places = _graph.order_nodes(n, into if kind == "degree" else None, groups, threads)
+    nodes, places = degrees.order(by_degree=kind == "degree", peeled=core is not None)
     return NodeOrder(nodes, places, core, kind)
 
 
-def count_near(edges: EdgeList) -> tuple[int, int, int]:
+def count_near(edges: ListedEdges) -> tuple[int, int, int]:
     """Return how many edges of a sample join near nodes, or nodes within reach, and the sample's size."""
-    step = max(1, len(edges.source) // LOCALITY_SAMPLES)
-    distance = np.abs(edges.source[::step].astype(np.int64) - edges.target[::step])
-    near, reached = (int(np.count_nonzero(distance < most)) for most in (NEAR_NODES, REACHED_NODES))
-    return near, reached, len(distance)
+    return edges.count_near(NEAR_NODES, REACHED_NODES)
 
 
 def is_local(counted: Sequence[int], n: int) -> bool:

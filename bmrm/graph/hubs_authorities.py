@@ -100,7 +100,7 @@ def hits(
     ([('x', 0.618...), ('y', 0.381...)], True)
     """
     began = time.perf_counter()
-    graph = graph if isinstance(graph, Graph) else Graph(graph)
+    graph = graph if isinstance(graph, Graph) else Graph(graph, device=device, gpu_mem=gpu_mem)
     peers = graph.peers
     with peers.guarded():
         with peers.together():
@@ -140,9 +140,10 @@ def hits(
 
 def has_edges(graph: Graph, weighted: bool) -> bool:
     """Return whether any edge counts."""
-    weights = graph.edges_by_target[2]
-    if weights is None or not weighted:
+    if not weighted:
         return graph.n_edges > 0
+    _, _, weights = graph.edges_by_target
+    assert weights is not None
     return total_of(graph.peers, int(np.count_nonzero(weights))) > 0
 
 

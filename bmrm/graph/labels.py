@@ -6,13 +6,13 @@ Nodes without labels of their own have the labels 0 to n - 1, which take no memo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.arguments import has_masked, is_missing
+from bmrm.base.arguments import has_masked, is_missing, is_on_device
 from bmrm.errors import DataError, ParameterError
 from bmrm.io import edges
 
@@ -106,10 +106,10 @@ def number_nodes(
     source, target : ndarray of int32
     labels : NodeLabels
     """
-    one, other = _as_ids("source", source), _as_ids("target", target)
+    one, other = as_ids("source", source), as_ids("target", target)
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return _number_integers(one, other, threads)
-    return _number_objects(*(end.tolist() if isinstance(end, np.ndarray) else end for end in (one, other)))
+    return number_objects(one, other)
 
 
 def check_labels(labels: Any, n: int | None) -> NodeLabels:
@@ -128,8 +128,10 @@ def check_labels(labels: Any, n: int | None) -> NodeLabels:
     return NodeLabels(given)
 
 
-def _as_ids(what: str, given: Any) -> NDArray[Any] | list[Any]:
-    """Return integer ids as an array, other labels as a list."""
+def as_ids(what: str, given: Any) -> Any:
+    """Return integer ids as an array, where they are, and other labels as a list."""
+    if is_on_device(given):
+        return given
     if has_masked(given):
         raise DataError(f"{what}: found masked values, expected an id in each place")
     if isinstance(given, np.ndarray) and given.dtype == object and given.ndim == 1:
@@ -159,9 +161,12 @@ def _number_integers(
     return one, other, NodeLabels(ids)
 
 
-def _number_objects(
-    source: Sequence[Any], target: Sequence[Any]
-) -> tuple[NDArray[Any], NDArray[Any], NodeLabels]:
+def number_objects(source: Any, target: Any) -> tuple[NDArray[Any], NDArray[Any], NodeLabels]:
+    """Give numbers to the nodes that occur, in the order of their first appearance.
+
+    ``source`` and ``target`` are lists, or arrays of integers.
+    """
+    source, target = (end if isinstance(end, list) else np.asarray(end).tolist() for end in (source, target))
     numbers: dict[Any, int] = {}
     both = np.empty((2, len(source)), np.int64)
     try:

@@ -118,7 +118,7 @@ def pagerank(
     ('converged', 'b', True)
     """
     began = time.perf_counter()
-    graph = graph if isinstance(graph, Graph) else Graph(graph)
+    graph = graph if isinstance(graph, Graph) else Graph(graph, device=device, gpu_mem=gpu_mem)
     peers = graph.peers
     with peers.guarded():
         with peers.together():

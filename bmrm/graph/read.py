@@ -11,7 +11,8 @@ import numpy as np
 from bmrm.base.arguments import flag
 from bmrm.base.host_memory import require_memory
 from bmrm.errors import DataError, HostMemoryError, ParameterError
-from bmrm.graph.edges import EdgeList, Reading, from_arrays, from_arrow, from_matrix, import_pyarrow
+from bmrm.graph.edge_list import EdgeList
+from bmrm.graph.edges import IdList, Reading, from_arrays, from_arrow, from_matrix, import_pyarrow
 from bmrm.graph.graph import Graph
 from bmrm.graph.labels import NodeLabels
 from bmrm.graph.memory import GraphSize
@@ -49,6 +50,8 @@ def read_graph(
     threads: int | None = None,
     cache: bool = False,
     comm: Any = None,
+    device: str = "auto",
+    gpu_mem: int | str | None = None,
 ) -> Graph:
     r"""Read a graph.
 
@@ -82,6 +85,8 @@ def read_graph(
     comm : mpi4py.MPI.Comm or PETSc.Comm, optional
         Ranks over which the graph is distributed. Each parses its part of plain edge text. Other files are
         read by rank 0, which then needs memory for all edges, and sends them to the others.
+    device, gpu_mem
+        As for `Graph`; the parts of ranks are built on their CPUs.
 
     Returns
     -------
@@ -122,7 +127,7 @@ def read_graph(
     kind = _detect(path, format)
     how = Reading(weights=weights, columns=columns)
     edges = _read_edges(path, kind, labels, how, threads, cache=cache)
-    graph = Graph(edges, **options)
+    graph = Graph(edges, **options, device=device, gpu_mem=gpu_mem)
     if directed is None and edges.directed is None:
         graph.notes += note_of_direction(graph)
     return graph
@@ -169,7 +174,7 @@ def _read_on_ranks(
         with group.together():
             kind = _detect(path, format)
             is_plain = kind == "edges" and _is_plain(path)
-        edges: EdgeList | None = None
+        edges: EdgeList | IdList | None = None
         if all(group.everyones(is_plain)):
             with open_source(path) as source:
                 text = read_edge_range(
@@ -250,7 +255,7 @@ def _read_edges(
     threads: int | None,
     *,
     cache: bool = False,
-) -> EdgeList:
+) -> EdgeList | IdList:
     if kind == "edges":
         options: dict[str, Any] = {"weights": how.weights, "columns": how.columns, "labels": labels}
         return _from_text(read_edges(path, **options, threads=threads, cache=cache))
@@ -295,7 +300,7 @@ def _from_text(text: Edges) -> EdgeList:
     return EdgeList(text.sources, text.targets, text.weights, names, text.directed, notes=notes)
 
 
-def _read_npy(path: str | os.PathLike[str]) -> EdgeList:
+def _read_npy(path: str | os.PathLike[str]) -> EdgeList | IdList:
     from bmrm.io.npy import read_header, read_rows
 
     with open_source(path) as source:
@@ -313,7 +318,7 @@ def _read_npy(path: str | os.PathLike[str]) -> EdgeList:
     return from_arrays(ends, None, None)
 
 
-def _read_table(path: str | os.PathLike[str], kind: str, how: Reading) -> EdgeList:
+def _read_table(path: str | os.PathLike[str], kind: str, how: Reading) -> EdgeList | IdList:
     """Read a table from a copy of the file, which nobody can change after it was validated."""
     pyarrow = import_pyarrow()
     with open_source(path) as source:

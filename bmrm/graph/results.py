@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
+from bmrm.base.answers import MAX_ROWS, STOPS, Answer, ShownTable, ranked
 from bmrm.base.atomic import atomic_write
 from bmrm.base.vectors import Indices, Vector, make_arrays_read_only
 from bmrm.errors import ParameterError
@@ -23,6 +24,10 @@ NO_WORK = "there is nothing to compute"
 
 FIRST_SORTED = 1024
 """Scores that are sorted first to find out how far the order is proven; eight times as many follow."""
+
+
+FIRST_NODES = 5
+"""Nodes per query in the table of several walks."""
 
 
 def proven_ranks(scores: Vector, bound: float) -> int:
@@ -37,18 +42,6 @@ def proven_ranks(scores: Vector, bound: float) -> int:
     return int(np.argmax(close)) if close.any() else len(scores)
 
 
-def ranked(scores: Vector, count: int) -> NDArray[np.intp]:
-    """Return the nodes with the ``count`` largest scores, in descending order, ties by number."""
-    if arguments.integer("count", count) < 0:
-        raise ParameterError(f"count: found {count}, expected at least 0")
-    if count < len(scores):
-        threshold = np.partition(scores, len(scores) - count)[len(scores) - count] if count else np.inf
-        places = np.flatnonzero(scores >= threshold)
-    else:
-        places = np.arange(len(scores))
-    return places[np.lexsort((places, -scores[places]))][:count]
-
-
 def count_proven(scores: Vector, bound: float) -> int:
     """Return the number of leading ranks whose order a bound proves, for scores in any order."""
     count = FIRST_SORTED
@@ -59,8 +52,8 @@ def count_proven(scores: Vector, bound: float) -> int:
         count *= 8
 
 
-@dataclass(frozen=True)
-class Ranking:
+@dataclass(frozen=True, repr=False)
+class Ranking(Answer):
     """PageRank of every node.
 
     Attributes
@@ -169,11 +162,22 @@ class Ranking:
         """Return the scores by label."""
         return dict(zip(self.labels.to_list(), self.scores.tolist(), strict=True))
 
-    def to_frame(self) -> Any:
-        """Return a pandas data frame with the columns node and score, in the order of the labels."""
-        import pandas
+    _numbers = (
+        *("status", "error_bound", "proven", "residual"),
+        *("n_iter", "n_products", "seconds", "placement.device"),
+    )
 
-        return pandas.DataFrame({"node": self.labels.to_array(), "score": self.scores})
+    def _title(self) -> str:
+        return f"PageRank of {len(self.scores)} nodes"
+
+    def _facts(self) -> Mapping[str, Any]:
+        return {**super()._facts(), "proven": f"the order of the first {self.proven}"}
+
+    def _columns(self) -> Mapping[str, Any]:
+        return {"node": self.labels.to_array(), "score": self.scores}
+
+    def _tables(self) -> list[ShownTable]:
+        return [_ranks("node", self.top(MAX_ROWS), len(self.scores))]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write nodes and scores, in descending order.
@@ -188,8 +192,8 @@ class Ranking:
         save_columns(path, columns, {"error_bound": self.error_bound, "status": self.status})
 
 
-@dataclass(frozen=True)
-class Walks:
+@dataclass(frozen=True, repr=False)
+class Walks(Answer):
     """Random walks with restart, one per query.
 
     Attributes
@@ -272,6 +276,56 @@ class Walks:
         nodes, scores = self.nodes[query][kept][:count], self.scores[query][kept][:count]
         return list(zip(self.labels.take(nodes), scores.tolist(), strict=True))
 
+    def stopped(self, query: int) -> str:
+        """Return why the walk of a query stopped.
+
+        Parameters
+        ----------
+        query : int
+            Its position among the queries.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> from bmrm.graph import random_walk
+        >>> random_walk(([0, 1, 2], [2, 2, 0]), [0], top=2).stopped(0)
+        'the order is proven'
+        """
+        status = self.status[query]
+        if status != "converged":
+            return STOPS[status]
+        listed = 0 if self.nodes is None else int((self.nodes[query] >= 0).sum())
+        return "the order is proven" if 0 < listed <= self.proven[query] else "the error is below tol"
+
+    _numbers = ("n_products", "seconds", "edges_per_second", "placement.device")
+
+    def _title(self) -> str:
+        count = len(self.queries)
+        return f"random walks with restart from {count} {'query' if count == 1 else 'queries'}"
+
+    def _columns(self) -> dict[str, Any]:
+        lists = [self.top(query) for query in range(len(self.queries))]
+        return {
+            "query": _objects(self.queries[q] for q, top in enumerate(lists) for _ in top),
+            "rank": np.array([rank for top in lists for rank in range(1, len(top) + 1)], np.int64),
+            "node": _objects(label for top in lists for label, _ in top),
+            "score": np.array([score for top in lists for _, score in top], np.float64),
+        }
+
+    def _tables(self) -> list[ShownTable]:
+        shown = range(min(len(self.queries), MAX_ROWS))
+        found = {
+            "query": [self.queries[q] for q in shown],
+            "stopped because": [self.stopped(q) for q in shown],
+            "proven": [int(self.proven[q]) for q in shown],
+            "error bound": [float(self.error_bound[q]) for q in shown],
+            "first nodes": [", ".join(str(label) for label, _ in self.top(q, FIRST_NODES)) for q in shown],
+        }
+        return [ShownTable(found, len(self.queries) - len(shown))]
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the lists, one line per query, rank and node.
 
@@ -280,18 +334,13 @@ class Walks:
         path : str or path-like
             Ending in .tsv, .npz or .parquet, which sets the format.
         """
-        lists = [self.top(query) for query in range(len(self.queries))]
-        columns = {
-            "query": np.array([str(self.queries[q]) for q, top in enumerate(lists) for _ in top]),
-            "rank": np.array([rank for top in lists for rank in range(1, len(top) + 1)], np.int64),
-            "node": np.array([str(label) for top in lists for label, _ in top]),
-            "score": np.array([score for top in lists for _, score in top], np.float64),
-        }
+        columns = self._columns()
+        columns |= {name: np.array(list(map(str, columns[name]))) for name in ("query", "node")}
         save_columns(path, columns, {"error_bound": self.error_bound, "proven": self.proven})
 
 
-@dataclass(frozen=True)
-class Hits:
+@dataclass(frozen=True, repr=False)
+class Hits(Answer):
     """Hubs and authorities; see `bmrm.graph.hits`.
 
     Attributes
@@ -374,6 +423,21 @@ class Hits:
         order = ranked(scores, count)
         return list(zip(self.labels.take(order), scores[order].tolist(), strict=True))
 
+    _numbers = (
+        *("status", "singular_value", "gap", "residual", "error_estimate"),
+        *("n_iter", "n_products", "seconds", "placement.device"),
+    )
+
+    def _title(self) -> str:
+        return f"hubs and authorities of {len(self.hubs)} nodes"
+
+    def _columns(self) -> Mapping[str, Any]:
+        return {"node": self.labels.to_array(), "authority": self.authorities, "hub": self.hubs}
+
+    def _tables(self) -> list[ShownTable]:
+        sides = {"authority": "authorities", "hub": "hubs"}
+        return [_ranks(one, self.top(MAX_ROWS, what), len(self.hubs)) for one, what in sides.items()]
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write nodes, hubs and authorities, by descending authority.
 
@@ -389,6 +453,18 @@ class Hits:
             "hub": self.hubs[order],
         }
         save_columns(path, columns, {"residual": self.residual, "status": self.status})
+
+
+def _ranks(what: str, top: list[tuple[Any, float]], count: int) -> ShownTable:
+    """Return the table of the first nodes of ``count``."""
+    columns = {"rank": [*range(1, len(top) + 1)], what: [label for label, _ in top]}
+    return ShownTable({**columns, "score": [score for _, score in top]}, count - len(top))
+
+
+def _objects(values: Iterable[Any]) -> NDArray[Any]:
+    """Return an array of integers or text, or of objects for other values."""
+    found = [*values]
+    return np.array(found) if {*map(type, found)} == {int} else NodeLabels(found).to_array()
 
 
 def _labels_of(labels: NodeLabels, order: NDArray[np.intp]) -> NDArray[Any]:

@@ -19,17 +19,9 @@ from bmrm.graph import _graph
 from bmrm.graph.backends.ranks.dealing import cut_nodes, deal_nodes
 from bmrm.graph.backends.ranks.peers import Ranks
 from bmrm.graph.backends.ranks.routing import number_together, send_edges
-from bmrm.graph.edges import EdgeList, Reading, edges_of
-from bmrm.graph.graph import (
-    Graph,
-    check_options,
-    check_weights,
-    count_near,
-    in_both_directions,
-    is_local,
-    require_sort_memory,
-    resolve_rule,
-)
+from bmrm.graph.edge_list import EdgeList, HostEdgeRows, ListedEdges, require_sort_memory
+from bmrm.graph.edges import Reading, edges_of
+from bmrm.graph.graph import Graph, check_options, count_near, is_local, resolve_rule
 from bmrm.graph.labels import NodeLabels, narrow
 from bmrm.matrix.resident import default_threads
 
@@ -130,7 +122,7 @@ class GraphShard(Graph):
         group = self.group
         before = sum(group.everyones(len(edges.source))[: group.rank])
         with group.together():
-            check_weights(edges, before)
+            edges.check_weights(before)
         if given:
             sums = group.everyones(_checksum(edges.labels))
             if len(set(sums)) > 1:
@@ -151,12 +143,15 @@ class GraphShard(Graph):
         """Return edges that all ranks list in both directions, or all once, or all as nobody knows."""
         kinds = set(self.group.everyones(edges.both_ways if len(edges.source) else None))
         if True in kinds and len(edges.source) and not edges.both_ways:
-            edges = in_both_directions(edges)
+            edges = edges.in_both_directions()
         return replace(edges, both_ways=True if True in kinds else False if False in kinds else None)
 
-    def _build(self, edges: EdgeList, duplicates: str, drop_loops: bool, order: str) -> None:
+    def _build(
+        self, edges: ListedEdges, duplicates: str, drop_loops: bool, order: str, *, again: bool = False
+    ) -> None:
         """Decide who owns which nodes, and send the edges there."""
-        group, rule = self.group, resolve_rule(duplicates, edges.weight)
+        assert isinstance(edges, EdgeList)  # the parts of ranks are in main memory
+        group, rule = self.group, resolve_rule(duplicates, weighted=edges.weighted)
         source, target, weight = edges.source, edges.target, edges.weight
         in_degree = np.rint(
             group.total(_graph.count_nodes(target, self.n_nodes, self.threads).astype(np.float64))
@@ -177,13 +172,13 @@ class GraphShard(Graph):
             source, target = source[kept], target[kept]
             weight = None if weight is None else weight[kept]
         routed = send_edges(group, bounds, self.to_places(target), self.to_places(source), weight)
-        self._starts, self._sources, self._weights = self._rows(*routed, "keep" if rule == "error" else rule)
+        self._rows = self._build_rows(*routed, "keep" if rule == "error" else rule)
         with group.together():
             if rule == "error":
                 self._check_different()
         ones = self._weights is None or bool((self._weights == 1).all())
         if all(group.everyones(ones)):
-            self._weights = None
+            self._rows.weights = None
 
     def _set_order(self, order: NDArray[Any] | None) -> None:
         """Set the order of the nodes in memory; None is that of the labels."""
@@ -198,9 +193,9 @@ class GraphShard(Graph):
             return order == "given"
         return is_local(np.sum(self.group.everyones(count_near(edges)), axis=0).tolist(), self.n_nodes)
 
-    def _rows(
+    def _build_rows(
         self, near: NDArray[np.int32], far: NDArray[np.int32], weight: Vector | None, duplicates: str
-    ) -> tuple[Indices, NDArray[np.int32], Vector | None]:
+    ) -> HostEdgeRows:
         """Build compressed rows of edges whose near ends are places of this rank."""
         bounds = self._ranks.bounds
         with self.group.together():
@@ -209,11 +204,12 @@ class GraphShard(Graph):
             far, near - np.int32(self._first), weight, None, self.n_nodes, duplicates, False, self.threads
         )
         own = int(bounds[self.group.rank + 1]) - self._first
-        return starts[: own + 1].copy(), found, weights
+        return HostEdgeRows(starts[: own + 1].copy(), found, weights)
 
     def edges_by_source(self, weights: Vector | None) -> tuple[Indices, NDArray[np.int32], Vector | None]:
         routed = send_edges(self.group, self._ranks.bounds, self._sources, self.targets(), weights)
-        return self._rows(*routed, "keep")
+        rows = self._build_rows(*routed, "keep")
+        return rows.starts, rows.sources, rows.weights
 
     def _both_ways(self, edges: tuple[Any, ...]) -> Graph:
         return GraphShard(edges, comm=self.group, n_nodes=self.n_nodes, directed=False, threads=self.threads)

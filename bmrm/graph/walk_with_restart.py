@@ -106,7 +106,7 @@ def random_walk(
     [['a', 'b'], ['a', 'b']]
     """
     began = time.perf_counter()
-    graph = graph if isinstance(graph, Graph) else Graph(graph)
+    graph = graph if isinstance(graph, Graph) else Graph(graph, device=device, gpu_mem=gpu_mem)
     peers, wanted = graph.peers, as_queries(queries)
     with peers.guarded():
         with peers.together():

@@ -67,8 +67,8 @@ def read_data(
     duplicates : {"error", "sum"}, default "error"
         What to do if an entry occurs twice.
     land : callable, optional
-        A `bmrm.Landing` that may receive text while it is parsed, instead of arrays on the host. Not used if
-        a cache is.
+        A ``bmrm.matrix.upload.Landing`` that may receive text while it is parsed, instead of arrays on the
+        host. Not used if a cache is.
     label : str, optional
         Name of the column of labels in a table.
     drop : sequence of str, default ()

@@ -19,7 +19,7 @@ class Csr(NamedTuple):
     """A sparse matrix as compressed sparse rows.
 
     Row i has values ``data[indptr[i]:indptr[i + 1]]`` in columns ``indices[indptr[i]:indptr[i + 1]]``.
-    After parsing into a `bmrm.Landing`, indices and values are on a GPU.
+    After parsing into a ``bmrm.matrix.upload.Landing``, indices and values are on a GPU.
 
     Attributes
     ----------

@@ -401,7 +401,7 @@ def number_nodes(
     >>> number_nodes([7, -2], [-2, 7])
     (array([1, 0], dtype=int32), array([0, 1], dtype=int32), array([-2,  7]))
     """
-    arrays = [_integer_vector(name, ids) for name, ids in (("sources", sources), ("targets", targets))]
+    arrays = [integer_vector(name, ids) for name, ids in (("sources", sources), ("targets", targets))]
     if len(arrays[0]) != len(arrays[1]):
         raise ParameterError(f"targets: found {len(arrays[1])} ids, expected {len(arrays[0])}")
     team = resolve_thread_count(threads)
@@ -418,14 +418,14 @@ def extent(arrays: Sequence[NDArray[Any]], threads: int | None = None) -> tuple[
 
 def narrow_below(ids: NDArray[Any], n: int, threads: int | None = None) -> NDArray[np.int32] | None:
     """Return ids as int32, for at most 2^31 nodes; None if one is none of 0 to ``n - 1``."""
-    plain = _integer_vector("ids", ids)
+    plain = integer_vector("ids", ids)
     low, high = extent([plain], threads)
     if low < 0 or high >= n:
         return None
     return plain if plain.dtype == np.int32 else _edges.narrow(plain, resolve_thread_count(threads))
 
 
-def _integer_vector(name: str, ids: ArrayLike) -> NDArray[Any]:
+def integer_vector(name: str, ids: ArrayLike) -> NDArray[Any]:
     """Return ids of int32 as they are, others as int64."""
     array = np.asarray(ids)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):

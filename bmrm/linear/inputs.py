@@ -18,7 +18,10 @@ from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
 from bmrm.matrix.row_weights import ClassWeight
 
-OF_DATA = ("sample_weight", "class_weight", "offset", "groups", "device", "dtype", "threads", "gpu_mem")
+OF_DATA = (
+    *("sample_weight", "class_weight", "offset", "groups"),
+    *("device", "dtype", "threads", "gpu_mem", "cpu_share"),
+)
 """Options of `solve` that are arguments of `Dataset`, besides X and y."""
 
 
@@ -52,6 +55,7 @@ class Options:
     dtype: DTypeLike | None
     threads: int | None
     gpu_mem: int | str | None
+    cpu_share: float | None
     weights: str
     callback: Any
     verbose: int

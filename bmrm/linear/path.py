@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
+import numpy as np
 from numpy.typing import ArrayLike
 
+from bmrm.base.answers import MAX_COLUMNS, MAX_ROWS, Answer, ShownTable, leading
 from bmrm.base.arguments import numbers
 from bmrm.base.interrupts import HELD, check_signals, interruptible, set_signal_mode
-from bmrm.base.tables import format_table
 from bmrm.errors import Interrupted, ParameterError
 from bmrm.linear.inputs import OF_DATA, make_group
+from bmrm.linear.models.weights import largest_weights, weight_columns
 from bmrm.linear.result import Result
 from bmrm.linear.solve import solve
 from bmrm.matrix.dataset import Dataset
@@ -30,10 +32,10 @@ class LamDone(NamedTuple):
     result: Result
 
 
-class Path(Sequence[Result]):
+class Path(Answer, Sequence[Result]):
     """The results of a path, in the order of its lam.
 
-    ``str(path)`` is a table with one line per lam, strongest first.
+    ``print(path)`` shows a table with one line per lam, strongest first, and the largest weights.
 
     Parameters
     ----------
@@ -72,18 +74,32 @@ class Path(Sequence[Result]):
     def __iter__(self) -> Iterator[Result]:
         return iter(self.results)
 
-    def __repr__(self) -> str:
-        return f"Path(lams={list(self.lams)})"
+    def _title(self) -> str:
+        return f"Path of {len(self)} lams, the strongest first"
 
-    def __str__(self) -> str:
-        rows = []
-        for r in sorted(self.results, key=lambda result: -result.lam):
-            numbers = (f"{r.lam:.4g}", f"{r.objective:.8g}", f"{r.lower_bound:.8g}", f"{r.gap:.1e}")
-            rows.append([*numbers, str(r.n_iter), f"{r.timings['total']:.3f}", r.status])
-        return format_table(["lam", "objective", "lower bound", "gap", "passes", "seconds", "status"], rows)
+    def _columns(self) -> dict[str, Any]:
+        """Return the weights of all models below each other."""
+        each = [
+            {"lam": np.full(r.w.size, r.lam), **weight_columns(r.w, r.feature_names, r.classes)}
+            for r in self.results
+        ]
+        return {name: np.concatenate([found[name] for found in each]) for name in (each or [{}])[0]}
+
+    def _tables(self) -> list[ShownTable]:
+        ordered = sorted(self.results, key=lambda result: -result.lam)
+        certificates: dict[str, list[Any]] = {
+            "lam": [f"{r.lam:.4g}" for r in ordered],
+            "objective": [f"{r.objective:.8g}" for r in ordered],
+            "lower bound": [f"{r.lower_bound:.8g}" for r in ordered],
+            "gap": [f"{r.gap:.1e}" for r in ordered],
+            "passes": [r.n_iter for r in ordered],
+            "seconds": [f"{r.timings['total']:.3f}" for r in ordered],
+            "status": [r.status for r in ordered],
+        }
+        return [ShownTable(certificates), _weights_of(ordered)] if ordered else []
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot bounds of the optimum and number of passes over lam; see `bmrm.plots.plot_path`.
+        """Plot the weights over lam; see `bmrm.plots.plot_weights`, and `bmrm.plots.plot_path` for bounds.
 
         Parameters
         ----------
@@ -94,9 +110,21 @@ class Path(Sequence[Result]):
         -------
         Axes
         """
-        from bmrm.linear.plots import plot_path
+        from bmrm.linear.plots import plot_weights
 
-        return plot_path(self, ax)
+        return plot_weights(self, ax)
+
+
+def _weights_of(ordered: Sequence[Result]) -> ShownTable:
+    """Return the largest weights at the weakest lam, and the same weights at some of the others."""
+    last = ordered[-1]
+    places = largest_weights(last.w, MAX_ROWS)
+    shown = leading(weight_columns(last.w, last.feature_names, last.classes, places))
+    columns = {name: column for name, column in shown.columns.items() if name != "weight"}
+    some = np.unique(np.linspace(0, len(ordered) - 1, MAX_COLUMNS - len(columns)).round().astype(int))
+    for result in (ordered[k] for k in some.tolist()):
+        columns[f"lam {result.lam:.4g}"] = result.w.ravel()[places].tolist()
+    return ShownTable(columns, last.n_nonzero - len(places))
 
 
 @interruptible

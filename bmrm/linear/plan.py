@@ -85,6 +85,7 @@ class Facts:
     ranks: int | None = None  # processes that share the rows; None for a solve without MPI
     owned: bool = False  # each rank keeps some columns of the weights only
     rounds: bool = False  # sums are in float32
+    split: str = ""  # which rows of X the CPU computes beside the GPU
     storage: str = AS_GIVEN  # why X has sparse or dense rows
     max_blocks: int | None = None  # blocks that the risk can be cut into; None for blocks of any rows
     row_square: Callable[[], float] | None = None
@@ -180,6 +181,7 @@ def make_plan(facts: Facts, options: PlanOptions) -> Plan:
     on_gpu = _may_be_on_gpu(facts) and (facts.max_blocks is None or blocks.value == 1)
     row_space = options.resumed_blocks is None and _in_row_space(facts, blocks.value, newton=newton)
     backend = _backend(facts, on_gpu=on_gpu, row_space=row_space)
+    split = f"; {facts.split}" if facts.split else ""
     weights = _weight_layout(facts)
     intercept = _intercept(facts)
     split_cuts = _splits_cuts(facts, options, newton=newton)
@@ -198,7 +200,7 @@ def make_plan(facts: Facts, options: PlanOptions) -> Plan:
         _memory(facts, options, blocks.value, ascent=ascent, row_space=row_space, split_cuts=split_cuts),
         reasons={
             "storage": facts.storage,
-            "backend": backend.reason,
+            "backend": backend.reason + split,
             "weights": weights.reason,
             "first steps": step.reason,
             "cuts per pass": blocks.reason,

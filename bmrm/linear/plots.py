@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bmrm.base.answers import cell, ranked
 from bmrm.base.figures import new_figure, save_figure
 
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 FIGURE_SIZE_INCHES = (7.0, 4.5)
 """Width and height of new figures."""
+
+MAX_LINES, MAX_NAMED = 50, 8
+"""Weights that are drawn, and that are named."""
 
 
 def _axes(given: Axes | None) -> Axes:
@@ -64,16 +68,28 @@ def plot_selection(selection: Any, ax: Axes | None = None) -> Axes:
         end = "smallest" if chosen == lams[0] else "largest"
         ax.set_xlabel(f"lam (the choice is the {end} of the grid: extend it)")
     ax.grid(alpha=0.3)
-    _legend_above(ax)
+    _legend_above(ax, f"{selection.metric} by cross validation")
     return ax
 
 
-def _legend_above(ax: Axes, *others: Axes) -> None:
-    """Put the legend of axes that share a frame above it, off the points."""
+def _legend_above(ax: Axes, title: str, *others: Axes) -> None:
+    """Put the title and the legend of axes that share a frame above it, off the points."""
     entries = [axes.get_legend_handles_labels() for axes in (ax, *others)]
     handles = [handle for some, _ in entries for handle in some]
     labels = [label for _, some in entries for label in some]
-    ax.legend(handles, labels, ncols=2, loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False)
+    legend = ax.legend(
+        handles,
+        labels,
+        title=title,
+        alignment="left",
+        ncols=2,
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        frameon=False,
+    )
+    for text in (legend.get_title(), *legend.get_texts()):
+        text.set_parse_math(False)  # names are not formulas
+    legend.get_title().set_fontweight("bold")
 
 
 def plot_path(path: Iterable[Any], ax: Axes | None = None) -> Axes:
@@ -117,8 +133,61 @@ def plot_path(path: Iterable[Any], ax: Axes | None = None) -> Axes:
     passes.set_ylabel("passes over the data")
     passes.set_ylim(0.0, 1.3 * max(numbers, default=1) + 1.0)
     passes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    _legend_above(ax, passes)
+    _legend_above(ax, "Bounds of the optimum", passes)
     return ax
+
+
+def plot_weights(path: Iterable[Any], ax: Axes | None = None) -> Axes:
+    """Plot the weights over lam, with the names of those that become largest.
+
+    Of more than 50 weights the largest are drawn.
+
+    Parameters
+    ----------
+    path : Path, or other results of `bmrm.solve` with equal features
+    ax : matplotlib Axes, optional
+        Where to draw; default: the axes of a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ParameterError
+        If matplotlib is missing.
+
+    Examples
+    --------
+    >>> import numpy as np, bmrm
+    >>> along = bmrm.path(np.array([[0.0, 1.0], [1.0, 0.0]]), [1, -1], lams=[1.0, 0.1])
+    >>> bmrm.plots.plot_weights(along).get_xlabel()
+    'lam'
+    """
+    ax = _axes(ax)
+    results = sorted(path, key=lambda result: result.lam)
+    largest = np.max([np.abs(r.w.ravel()) for r in results], axis=0, initial=0.0)
+    order = ranked(largest, MAX_LINES)
+    lams = [r.lam for r in results]
+    for rank, place in enumerate(order.tolist()):
+        style: dict[str, Any] = {"color": "0.8", "linewidth": 0.8}
+        if rank < MAX_NAMED:
+            style = {"label": _weight_name(results[0], place), "marker": "."}
+        ax.plot(lams, [r.w.ravel()[place] for r in results], zorder=3 - rank / MAX_LINES, **style)
+    ax.axhline(0.0, color="black", linewidth=0.5)
+    ax.set(xscale="log", xlabel="lam", ylabel="weight")
+    ax.grid(alpha=0.3)
+    drawn = "" if len(largest) <= MAX_LINES else f", the {MAX_LINES} largest of {len(largest)}"
+    _legend_above(ax, f"Weights over lam{drawn}")
+    return ax
+
+
+def _weight_name(result: Any, place: int) -> str:
+    """Return the name of a weight: its feature, and its class if there are several."""
+    feature, output = divmod(place, result.w.shape[1] if result.w.ndim == 2 else 1)
+    name = f"feature {feature}" if result.feature_names is None else result.feature_names[feature]
+    text = cell(name if result.w.ndim == 1 else f"{name}, {result.classes[output]}")
+    return f" {text}" if text.startswith("_") else text  # a legend leaves out labels that begin so
 
 
 def save(drawn: Any, path: str | os.PathLike[str]) -> None:

@@ -8,28 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from bmrm.base.answers import MAX_ROWS, STOPS, Answer, ShownTable, fact_lines, leading
 from bmrm.base.units import time_text
 from bmrm.base.vectors import Vector, make_arrays_read_only
 from bmrm.errors import ParameterError
 from bmrm.linear.backends.host.cuts import HostCuts
 from bmrm.linear.bundle.bundle import Bundle
 from bmrm.linear.models.model import Model
+from bmrm.linear.models.weights import largest_weights, weight_columns
 from bmrm.linear.solvers.progress import Status
 from bmrm.losses import Loss, Structured
 
-STOPS = {
-    "converged": "converged",
-    "max_iter": "stopped at the iteration limit",
-    "max_time": "stopped at the time limit",
-    "precision": "stopped at the limit of precision: the tolerance cannot be resolved",
-    "max_cuts": "stopped because the maximum number of cuts is too small for further progress",
-    "interrupted": "interrupted",
-}
-"""Why a solve ended, by status."""
 
-
-@dataclass(frozen=True, eq=False)
-class Result:
+@dataclass(frozen=True, eq=False, repr=False)
+class Result(Answer):
     """A trained model and its certificate. Its arrays are read-only; copy an array to change it.
 
     A result can be pickled and deep-copied. The copy predicts, reports and saves like the original, but its
@@ -85,6 +77,8 @@ class Result:
         The type in which the values of a file were read; None if X was not read from a file.
     storage : {"sparse", "dense"}, or None
         How the rows of a text were stored; None if X was not read from text.
+    split : str
+        Which rows the CPU computed while the GPU worked on the others; empty if it had none.
     rounding : float
         How far ``objective`` and ``lower_bound`` have been moved apart, so that they hold for the numbers of
         the file, of which ``stored`` has rounded some; see `bmrm.solve`.
@@ -133,6 +127,7 @@ class Result:
     rounding: float = 0.0
     text_checksum: str | None = None
     storage: str | None = None
+    split: str = ""
     origin: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -149,25 +144,30 @@ class Result:
         vars(self).update(state, bundle=Bundle(HostCuts(len(state["w"]), 1)), origin=None)
         self.__post_init__()
 
-    def __str__(self) -> str:
-        return certificate_lines(self, self.timings["total"])
+    _numbers = (
+        *("status", "objective", "lower_bound", "gap", "n_iter", "intercept"),
+        *("loss.name", "reg", "lam", "tol", "tol_kind", "n_samples", "n_features", "nnz", "device"),
+    )
 
-    def _repr_html_(self) -> str:
-        """Return the certificate as a table, for notebooks."""
-        from html import escape
+    def _title(self) -> str:
+        return _ending(self, self.timings["total"])
 
-        facts = {
-            "loss": repr(self.loss),
-            "status": STOPS[self.status],
-            "objective": f"{self.objective:.10g}",
-            "lower bound": f"{self.lower_bound:.10g}",
-            "gap": f"{self.gap:.3g}: {_known_of_optimum(self)}",
-            "passes": f"{self.n_iter}, {time_text(self.timings['total'])}",
-            "data": f"{self.n_samples} rows, {self.n_features} features, {self.nnz} values",
+    def _facts(self) -> dict[str, str]:
+        return {
+            **_certificate(self),
             "nonzero": f"{self.n_nonzero} of {self.w.size} weights",
+            "loss": repr(self.loss),
+            "penalty": f"{self.reg}, lam {self.lam:g}",
+            "data": f"{self.n_samples} rows, {self.n_features} features, {self.nnz} values",
         }
-        rows = "".join(f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in facts.items())
-        return f"<table>{rows}</table>"
+
+    def _columns(self) -> dict[str, Any]:
+        return weight_columns(self.w, self.feature_names, self.classes)
+
+    def _tables(self) -> list[ShownTable]:
+        places = largest_weights(self.w, MAX_ROWS)
+        found = leading(weight_columns(self.w, self.feature_names, self.classes, places))
+        return [found._replace(more=self.n_nonzero - len(places))]
 
     @property
     def n_nonzero(self) -> int:
@@ -224,14 +224,22 @@ class Result:
 
 def certificate_lines(result: Result, seconds: float, advice: str = "") -> str:
     """Return the certificate as lines of text; ``advice``, whole lines, follows the gap."""
+    lines = [_ending(result, seconds), *fact_lines(_certificate(result))]
+    more = "" if result.reg == "l2" else f"\nnonzero      {result.n_nonzero} of {result.w.size} weights"
+    return "\n".join(lines) + advice + more
+
+
+def _ending(result: Result, seconds: float) -> str:
     place = "" if result.device == "cpu" else f" on {result.device}"
-    return (
-        f"{STOPS[result.status]} after {result.n_iter} iterations, {time_text(seconds)}{place}\n"
-        f"objective    {result.objective:.10g}\n"
-        f"lower bound  {result.lower_bound:.10g}\n"
-        f"gap          {result.gap:.3g}: {_known_of_optimum(result)}"
-        f"{advice}"
-    ) + ("" if result.reg == "l2" else f"\nnonzero      {result.n_nonzero} of {result.w.size} weights")
+    return f"{STOPS[result.status]} after {result.n_iter} iterations, {time_text(seconds)}{place}"
+
+
+def _certificate(result: Result) -> dict[str, str]:
+    return {
+        "objective": f"{result.objective:.10g}",
+        "lower bound": f"{result.lower_bound:.10g}",
+        "gap": f"{result.gap:.3g}: {_known_of_optimum(result)}",
+    }
 
 
 def _known_of_optimum(result: Result) -> str:

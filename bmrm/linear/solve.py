@@ -104,6 +104,7 @@ def solve(
     dtype: DTypeLike | None = None,
     threads: int | None = None,
     gpu_mem: int | str | None = None,
+    cpu_share: float | None = None,
     comm: Any = None,
     weights: WeightLayout = "auto",
     callback: Callback | None = None,
@@ -143,12 +144,12 @@ def solve(
         Keep the weights, but not an intercept, at least 0.
     feature_lambda : array_like of shape (n_features,), optional
         A factor of lam for each feature, in every class, at least 0. A feature with 0 is not penalised; the
-        certificate then covers weights up to ``bmrm.RADIUS`` away from the prior mean, and
-        up to four times as far as the answer's if that is more.
+        certificate then covers weights up to ``bmrm.linear.regularizers.RADIUS`` away from the prior mean,
+        and up to four times as far as the answer's if that is more.
     prior : Model, Result or array_like of shape (n_features,) or (n_features, K), optional
         Regularise towards these weights: ``Omega(w - prior)``. They are where the solve starts, too, unless
         ``warm_start`` says otherwise.
-    sample_weight, class_weight, offset, groups, device, dtype, threads, gpu_mem
+    sample_weight, class_weight, offset, groups, device, dtype, threads, gpu_mem, cpu_share
         See `Dataset`.
     fit_intercept : bool, default False
         Add an intercept b to every margin, one for each class if there are several. It is not penalised, and
@@ -526,4 +527,5 @@ def result_of(
         stored=None if source is None else source.dtype,
         text_checksum=None if source is None else source.checksum,
         storage=None if source is None or source.storage is None else source.storage.name,
+        split=data.split if isinstance(data, Dataset) else "",
     )

@@ -273,7 +273,10 @@ class Training:
 OF_READER = ("format", "n_features", "zero_based", "cache", "duplicates", "label", "drop", "labels")
 """Options of `solve_file` that are those of `bmrm.io.read_data`, besides the path, dtype and threads."""
 
-OF_ROWS = ("sample_weight", "class_weight", "offset", "groups", "device", "threads", "gpu_mem")
+OF_ROWS = (
+    *("sample_weight", "class_weight", "offset", "groups"),
+    *("device", "threads", "gpu_mem", "cpu_share"),
+)
 """Options that are those of `Dataset`."""
 
 

@@ -25,6 +25,7 @@ from bmrm.io.row_storage import Storage
 from bmrm.io.text import value_type
 from bmrm.matrix import _cpu
 from bmrm.matrix.checksums import matrix_checksum
+from bmrm.matrix.gpu.cpu_share import split_text
 from bmrm.matrix.gpu.device_arrays import DeviceArray, read_back
 from bmrm.matrix.resident import DEFAULT_TOL, is_uploaded, place_matrix, read_matrix
 from bmrm.matrix.row_storage import stored_as
@@ -81,6 +82,10 @@ class Dataset:
         Device memory for X, vectors and cuts of solves: bytes, or a size like "8G" or "500M"; default: what
         is free. The part of X that does not fit streams from pinned host memory during each product. The
         result is the same to within its certified gap.
+    cpu_share : float, optional
+        Share of the blocks of rows that do not fit, in eighths from 0 to 1, whose products the CPU computes
+        at the same time, from main memory. By default measured rates of the machine decide; 0 leaves all to
+        the GPU. The same share of the same blocks gives the same bits.
     storage : {"auto", "sparse", "dense"}, default "auto"
         Rows in main memory are converted to this form; with "auto" they stay as they are given. The reader
         chooses for text, see `bmrm.io.read_data`.
@@ -143,6 +148,7 @@ class Dataset:
         threads: int | None = None,
         tol: float = DEFAULT_TOL,
         gpu_mem: int | str | None = None,
+        cpu_share: float | None = None,
         storage: Storage = "auto",
     ) -> None:
         self.source = X if isinstance(X, Data) else None
@@ -150,7 +156,8 @@ class Dataset:
         self.zero_based, self.feature_names = numbering_and_names(self.source or X)
         X = stored_as(storage, read_matrix(X), dtype)
         y, sample_weight, offset, groups = map(read_back, (y, sample_weight, offset, groups))
-        placed = place_matrix(X, device=device, dtype=dtype, threads=threads, tol=tol, gpu_mem=gpu_mem)
+        of_device: dict[str, Any] = {"device": device, "gpu_mem": gpu_mem, "cpu_share": cpu_share}
+        placed = place_matrix(X, dtype=dtype, threads=threads, tol=tol, **of_device)
         self.matrix, self.device, self.resolution, self.longest, self.fingerprint = placed
         self._entries: int | None = None
         if self.device != "cpu" and not is_uploaded(X):
@@ -203,6 +210,11 @@ class Dataset:
         return self.source is not None and self.source.rounded
 
     @property
+    def split(self) -> str:
+        """Which rows here the CPU computes while a GPU works on the others; empty if it has none."""
+        return "" if self.device == "cpu" else split_text(self.matrix)
+
+    @property
     def first_row(self) -> int:
         """Number of the first row here among the rows of all ranks."""
         return 0
@@ -234,7 +246,7 @@ class Dataset:
         Parameters
         ----------
         X : Csr or ndarray
-            The local rows; arrays of a `bmrm.Landing` must still exist.
+            The local rows; arrays of a ``bmrm.matrix.upload.Landing`` must still exist.
 
         Examples
         --------

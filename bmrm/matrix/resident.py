@@ -19,6 +19,7 @@ from bmrm.io.csr import Csr
 from bmrm.io.text import value_type
 from bmrm.matrix import _cpu
 from bmrm.matrix.gpu import cache as device_cache
+from bmrm.matrix.gpu.cpu_share import parse_share, share_with_cpu
 from bmrm.matrix.gpu.device_arrays import DeviceArray, gpu_of, read_device_matrix
 from bmrm.matrix.gpu.devices import FLOAT32_RESOLUTION, import_cuda, parse_device
 from bmrm.matrix.gpu.kernel_choice import KernelChoice, chosen_plans
@@ -96,6 +97,7 @@ def place_matrix(
     tol: float = DEFAULT_TOL,
     gpu_mem: int | str | None = None,
     kernels: KernelRequest = BY_TIMING,
+    cpu_share: float | None = 0,
 ) -> PlacedMatrix:
     """Place X on a device; see `bmrm.Dataset` for the arguments and exceptions.
 
@@ -113,6 +115,7 @@ def place_matrix(
     if kernels.tune not in TUNINGS:
         raise ParameterError(f"tune: found {kernels.tune!r}, expected one of {', '.join(TUNINGS)}")
     stored, limit = None if dtype is None else value_type(dtype), parse_memory_size(gpu_mem)
+    share = parse_share(cpu_share)
     found = read_matrix(X)
     size = found.nnz if isinstance(found, Csr) else found.size
     threads = default_threads(size) if threads is None else threads
@@ -129,7 +132,9 @@ def place_matrix(
         return _on_cpu(found, stored, threads)
 
     def on_gpu(number: int) -> tuple[PlacedMatrix, str]:
-        return _on_gpu(found, stored, threads, tol, placed, number, limit, kernels), ""
+        on_device = _on_gpu(found, stored, threads, tol, placed, number, limit, kernels)
+        share_with_cpu(on_device.matrix, found, share)
+        return on_device, ""
 
     return with_fall_back(placed, on_cpu, on_gpu)[0]
 

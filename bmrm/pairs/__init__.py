@@ -3,10 +3,10 @@
 Names are loaded on first use.
 """
 
+from bmrm.base.on_use import load_on_use
+
 TYPE_CHECKING = False  # `typing` takes longer to load than all of this
 if TYPE_CHECKING:
-    from typing import Any
-
     from bmrm.formulas.language.functions import *  # noqa: F403 (those that a function of points may call)
     from bmrm.pairs.densities import Density as Density
     from bmrm.pairs.densities import kde as kde
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bmrm.pairs.statistics import Statistic as Statistic
     from bmrm.pairs.statistics import statistic as statistic
 
-_MODULES = {
+_HOMES = {
     "Points": "points",
     "histogram": "histograms",
     "count": "histograms",
@@ -37,24 +37,9 @@ _MODULES = {
 }
 """The module of each public name that is not a function of the language, below ``bmrm.pairs``."""
 
-
-def __getattr__(name: str) -> "Any":
-    from importlib import import_module
-
-    if name in _MODULES:
-        value = getattr(import_module(f"bmrm.pairs.{_MODULES[name]}"), name)
-    else:
-        functions = import_module("bmrm.formulas.language.functions")
-        known = functions.PUBLIC - {"local"}  # a pair of points has no array
-        if name == "__all__":
-            value = sorted({*_MODULES, *known})
-        elif name in known:
-            value = getattr(functions, name)
-        else:
-            raise AttributeError(f"module 'bmrm.pairs' has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__getattr__("__all__")})
+__getattr__, __dir__ = load_on_use(
+    __name__,
+    _HOMES,
+    table="bmrm.formulas.language.functions",
+    omitted=("local",),  # a pair of points has no array
+)

@@ -28,13 +28,14 @@ That of a logarithm is a few u times the sizes of its parts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bmrm.base import arguments
+from bmrm.base.answers import Answer
 from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import check_signals, hold_signals, interruptible
 from bmrm.base.suggestions import check_choice
@@ -70,7 +71,13 @@ MIN_SHARED_PAIRS = 1e6
 """Pairs from which on threads pay."""
 
 
-class Density(NamedTuple):
+class _Density(NamedTuple):
+    values: Vector
+    error_bound: Vector
+    bandwidth: float
+
+
+class Density(Answer, _Density):
     """What `kde` returns.
 
     Attributes
@@ -90,9 +97,13 @@ class Density(NamedTuple):
     (array([0.1875 , 0.28125]), 2.0)
     """
 
-    values: Vector
-    error_bound: Vector
-    bandwidth: float
+    _numbers = ("bandwidth",)
+
+    def _title(self) -> str:
+        return f"densities, or their logarithms, at {len(self.values)} points"
+
+    def _columns(self) -> Mapping[str, Any]:
+        return {"value": self.values, "error_bound": self.error_bound}
 
 
 @interruptible

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.answers import Answer
 from bmrm.base.interrupts import interruptible
 from bmrm.base.suggestions import check_choice
 from bmrm.base.vectors import Indices, Vector
@@ -51,8 +52,8 @@ _MEMBERS = {
 """Arrays of a file, and what they hold: float64, int64 or text."""
 
 
-@dataclass(frozen=True, eq=False)
-class Histogram:
+@dataclass(frozen=True, eq=False, repr=False)
+class Histogram(Answer):
     """Numbers of pairs by distance.
 
     Attributes
@@ -99,9 +100,14 @@ class Histogram:
         """Twice the counts: the numbers of ordered pairs of one set."""
         return 2 * self.counts
 
-    def __repr__(self) -> str:
+    _numbers = ("pairs", "candidates", "rechecked", "share", "closed", "images")
+
+    def _title(self) -> str:
         low, high = self.edges[0], self.edges[-1]
-        return f"<Histogram: {len(self.counts)} bins from {low:g} to {high:g}, {self.counts.sum()} pairs>"
+        return f"Histogram: {len(self.counts)} bins from {low:g} to {high:g}, {self.counts.sum()} pairs"
+
+    def _columns(self) -> Mapping[str, Any]:
+        return {"from": self.edges[:-1], "to": self.edges[1:], "count": self.counts}
 
     def __add__(self, other: Any) -> Histogram:
         """Return the sum of two histograms of the same bins, as of frames or of parts of a set."""

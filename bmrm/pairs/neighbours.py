@@ -92,7 +92,8 @@ class _Search:
             return Placement(None, "the metric jaccard is computed on the CPU")
         if not all(self.shape):
             return Placement(None, "there are no pairs")
-        work = neighbour_work(*self.shape, sides.axes, sides.metric in SQUARES, k, self.threads)
+        squares, periodic = sides.metric in SQUARES, bool(sides.box.any())
+        work = neighbour_work(*self.shape, sides.axes, k, self.threads, squares=squares, periodic=periodic)
         return place(sides.device, sides.gpu, work)
 
     def run(

@@ -103,16 +103,16 @@ def _sides_of_points(x: Any, y: Any, metric: str, box: Any, device: str | None, 
 
 
 def read_rows(what: str, given: Any) -> Vector:
-    """Return finite rows in float64, in place if they are."""
-    found = np.ascontiguousarray(arguments.matrix(what, given), np.float64)
+    """Return finite rows in float32 or float64, in place if they are."""
+    found = np.ascontiguousarray(arguments.matrix(what, given))
     arguments.check_finite(what, found)
     return found
 
 
 def on_host(side: Side) -> Vector:
-    """Return rows in main memory."""
+    """Return rows in float64 in main memory."""
     if not isinstance(side, Points):
-        return side
+        return np.ascontiguousarray(side, np.float64)
     found: Vector = side.rows(np.float64, False).given
     return found
 

@@ -154,7 +154,7 @@ class Statistic:
             If the results of each pair do not fit into the memory.
         """
         a, b = read_points(x, y, device, threads, None)
-        workers, device = a.threads if threads is None else read_threads(threads), device or a.device
+        threads, device = a.threads if threads is None else read_threads(threads), device or a.device
         if device in ("auto", "cuda") and a.gpu is not None:
             device = f"cuda:{a.gpu}"
         near, short = None, self._short_reach(a, b, reach)
@@ -164,7 +164,7 @@ class Statistic:
 
         def run(each: StatisticCall) -> Any:
             sets = {each.pairs.y: each.y}
-            return each.function.run(each.x, each.words, device, workers, "fixed", False, sets)
+            return each.function.run(each.x, each.words, device, threads, "fixed", False, sets)
 
         memory = parse_memory_size(blocks, f"{self._pairs.source.name}: blocks")
         if memory is None:

@@ -209,8 +209,17 @@ NEAR_SECONDS = (7e-7, 1.32)
 NEAR_PAIR_SECONDS = {True: (1e-10, 1e-11), False: (2e-10, 1.5e-10)}
 """Time of a pair, and of each axis of it, on one core: for distances of squares, and others."""
 
-GPU_NEAR_PAIR_SECONDS = {True: (2e-12, 1e-14), False: (5e-13, 2.2e-13)}
-"""The same on an NVIDIA H100: by tensor cores, and in float64; from numbers of instructions."""
+GPU_NEAR_PAIR_SECONDS = {True: (2.6e-12, 7e-15), False: (1.8e-12, 7.7e-13)}
+"""The same on an NVIDIA H200: by tensor cores, and in float64 (benchmarks/results/pairs_nearest_gpu.json)."""
+
+GPU_TREE_SECONDS = (3e-8, 1.26)
+"""Time of a row by a tree there, as `NEAR_SECONDS` (the same results)."""
+
+MAX_TREE_AXES, MAX_TREE_NEIGHBOURS, MIN_TREE_ROWS, MIN_TREE_POINTS = 6, 128, 128, 512
+"""For what there is a tree (``src_cuda/pairs/near_tree.h``)."""
+
+TREE_POINT_BYTES = 160
+"""Memory on a GPU of a point of a tree, and of a row: coordinates, places on the curve, and boxes."""
 
 MIN_ROUNDED_AXES = 10
 """Axes from which distances of squares are found by tensor cores (``src_cuda/pairs/neighbours.cu``)."""
@@ -222,16 +231,27 @@ NEAR_POINT_BYTES = 64
 """Memory on a GPU of a point while the distances of a row are sorted."""
 
 
-def neighbour_work(rows: int, points: int, axes: int, squares: bool, k: int, threads: int | None) -> Work:
-    """Predict the work of the k nearest neighbours of some rows; ``squares``: of a metric made of squares."""
+def neighbour_work(
+    rows: int, points: int, axes: int, k: int, threads: int | None, *, squares: bool, periodic: bool
+) -> Work:
+    """Predict the work of the k nearest neighbours of some rows.
+
+    - ``squares``: whether the metric is made of squares
+    - ``periodic``: whether axes are
+    """
     each, growth = NEAR_SECONDS
     pair, axis = NEAR_PAIR_SECONDS[squares]
     of_row = min(each * growth ** min(axes, 100) * (1.0 + 0.03 * k), points * (pair + axis * axes))
-    pair, axis = GPU_NEAR_PAIR_SECONDS[squares and axes >= MIN_ROUNDED_AXES]
+    pair, axis = GPU_NEAR_PAIR_SECONDS[squares and not periodic and axes >= MIN_ROUNDED_AXES]
+    on_gpu = points * (pair + axis * axes)
+    is_small = rows < MIN_TREE_ROWS or points < MIN_TREE_POINTS
+    if axes <= MAX_TREE_AXES and k <= MAX_TREE_NEIGHBOURS and not (periodic or is_small):
+        each, growth = GPU_TREE_SECONDS
+        on_gpu = min(on_gpu, each * growth**axes * (1.0 + 0.03 * k))
     uploaded = 8.0 * (rows + points) * axes
     return Work(
         CALL_SECONDS + rows * of_row / cores_worth(threads_of(threads)),
-        CALL_SECONDS + rows * points * (pair + axis * axes),
+        CALL_SECONDS + rows * on_gpu,
         GPU_STEPS,
         uploaded,
         neighbour_device_bytes(rows, points, axes, k),
@@ -246,4 +266,5 @@ def neighbour_device_bytes(rows: int, points: int, axes: int, k: int) -> int:
         each += 2 * (axes + 64)
     batch = max(each, min(NEAR_BATCH_BYTES, rows * each)) + NEAR_POINT_BYTES * points
     rounded = 2 * (axes + 64) * (points + 256) if axes >= MIN_ROUNDED_AXES else 0
-    return 8 * (rows + points) * axes + batch + rounded
+    tree = TREE_POINT_BYTES * (rows + points) if axes <= MAX_TREE_AXES else 0
+    return 8 * (rows + points) * axes + batch + rounded + tree

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bmrm.base.estimator import Estimator
+from bmrm.base.estimator import Estimator, threads_or_jobs
 from bmrm.distributed.reading import read_new_rows
 from bmrm.distributed.rows import StoredRows
 from bmrm.errors import DataError
@@ -12,6 +12,13 @@ from bmrm.errors import DataError
 
 class RowEstimator(Estimator):
     """An estimator of rows, which a fitted model can be applied to."""
+
+    threads: int | None
+    n_jobs: int | None = None
+
+    def _threads(self) -> int | None:
+        """Return the maximum number of threads, by our name or by scikit-learn's."""
+        return threads_or_jobs(self.threads, self.n_jobs)
 
     def _read_new(self, X: Any) -> StoredRows:
         """Validate rows that a fitted model is applied to, in main memory."""

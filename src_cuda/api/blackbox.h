@@ -124,7 +124,19 @@ typedef struct {
     int64_t bytes;      // of its formats, on the device or in a staging area
     int64_t copied[2];  // bytes that a product copies from pinned host memory, by operator; 0 if resident
     bb_plan plan[2];    // by operator
+    int32_t streams;    // 1 if it is in pinned host memory
+    int32_t on_host;    // 1 if the CPU computes its products (bb_keep_on_host)
+    const void* dense;  // its dense rows there, until bb_destroy; NULL if it is resident, or sparse
 } bb_block;
+
+// What computes the products of rows that stay on the host, with vectors of doubles there.
+typedef struct {
+    void* matrices;
+    // y = X x, or y[p] = X_p' x_p for blocks of the rows, p from 0 to blocks - 1; x and y have `columns`
+    // elements per row.  Returns 0, or 1 if memory is full.  Called by a thread of the driver.
+    int32_t (*product)(void* matrices, bb_operator op, int32_t columns, const int64_t* starts, int32_t blocks,
+                       const double* x, double* y);
+} bb_host_rows;
 
 typedef struct {
     int64_t device_bytes;  // in use
@@ -211,6 +223,10 @@ BB_API bb_status bb_append(bb_matrix* matrix, int64_t rows, const int64_t* indpt
                            int32_t index_bytes, const void* values);
 // Prepares the last block; products may be called from then on.
 BB_API bb_status bb_finish(bb_matrix* matrix);
+// Lets the CPU compute the products of some blocks of a finished matrix while the device works on the others.
+// count: of the last blocks that stream, which are consecutive; rows: all rows of these, copied, outlives the
+// matrix.  Sparse ones are freed here.
+BB_API bb_status bb_keep_on_host(bb_matrix* matrix, int32_t count, const bb_host_rows* rows);
 // Frees a matrix; NULL is allowed.
 BB_API void bb_destroy(bb_matrix* matrix);
 
@@ -277,6 +293,10 @@ BB_API bb_status bb_last_times(bb_matrix* matrix, bb_times* times);
 
 // Copies bytes between any two addresses, either, and waits.
 BB_API bb_status bb_copy(int32_t device, void* to, const void* from, int64_t bytes);
+// Copies every `step`-th element of an array on the device to the host, and waits.
+// from: the first element; count: the number of elements copied; bytes: of an element; to: where they go.
+BB_API bb_status bb_copy_steps(int32_t device, const void* from, int64_t step, int64_t count, int32_t bytes,
+                               void* to);
 // Times a product with vectors on the device, by replaying a graph of `repeats` products between two events.
 // columns: of its vectors; seconds: is set to those per product.
 BB_API bb_status bb_time(bb_matrix* matrix, bb_operator op, int32_t columns, int32_t repeats,

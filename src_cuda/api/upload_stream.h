@@ -34,10 +34,6 @@ BB_API bb_status bb_upload_stream_send(bb_upload_stream* stream, int32_t slot, i
 // arrays on the device, which live as long as the stream.
 BB_API bb_status bb_upload_stream_settle(bb_upload_stream* stream, int64_t count, int32_t shift,
                                          const int32_t** indices, const void** values);
-// Copies every `step`-th element of an array on the device to the host.
-// from: the first element; count: the number of elements copied; bytes: of an element; to: where they go.
-BB_API bb_status bb_upload_stream_get(bb_upload_stream* stream, const void* from, int64_t step, int64_t count,
-                                      int32_t bytes, void* to);
 // Frees a stream and its arrays; NULL is allowed.
 BB_API void bb_upload_stream_close(bb_upload_stream* stream);
 

@@ -38,6 +38,26 @@ double together(std::initializer_list<double> costs) {
     return most + kOverlap * (all - most);
 }
 
+namespace {
+
+// Returns the share of the gathers that find what the rows before have left in L1, of `width` inputs.  If
+// rows meet fewer groups of so many neighbouring columns than rows of their lengths would by chance, nonzeros
+// are close together, as on grids and in bands, and such rows come in an order in which neighbours share
+// inputs.
+double local_share(const bb_stats& stats, double width) {
+    const double groups = double(stats.cols) / width, filled = double(stats.rows - stats.empty_rows);
+    if (groups <= 2) return 0;
+    double chance = 0;
+    for_each_length(stats, [&](double rows, double length) {
+        chance += rows * groups * -std::expm1(length * std::log1p(-1 / groups));
+    });
+    if (chance <= filled) return 0;
+    const double local = (chance - fragments_of(stats, width)) / (chance - filled);
+    return std::pow(std::clamp(local, 0.0, 1.0), kLocalPower);
+}
+
+}  // namespace
+
 double gather_seconds(const Case& c, double first, bool packed, double level) {
     const double all = double(c.stats.nnz) - top_nnz(c.stats, first);
     if (all < 1) return 0;
@@ -47,8 +67,9 @@ double gather_seconds(const Case& c, double first, bool packed, double level) {
     const double shared = packed ? 1.0 : fragments_of(c.stats, kSectorBytes / vector) / double(c.stats.nnz);
     // L1 holds the whole vector, or what is popular: a popular input among unpopular ones takes a sector.
     const double popular = beyond(level / (packed ? vector : kSectorBytes));
-    const double near = std::max(popular, all * std::min(1.0, level / (columns * vector)));
-    // What L1 holds costs nothing compared with the rest, but each multiprocessor has to load it once.
+    double near = std::max(popular, all * std::min(1.0, level / (columns * vector)));
+    if (!packed) near += (all - near) * local_share(c.stats, level / vector);
+    // Each multiprocessor has to load what L1 holds once.
     const double sectors =
         std::min({level / kSectorBytes, std::ceil(columns * vector / kSectorBytes), used_columns(c.stats)});
     const double room = sectors * c.device.multiprocessors;
@@ -56,7 +77,8 @@ double gather_seconds(const Case& c, double first, bool packed, double level) {
     const double far = (all - near) * shared + met;
     const double cacheable = kCacheShare * double(c.device.l2_bytes) / (columns * vector);
     const double cached = cacheable >= 1 ? 1.0 : beyond(cacheable * columns) / all;
-    return far * (cached / c.constants.gather_l2 + (1 - cached) / c.constants.gather_memory);
+    return near / (kFirstLevelSpeed * c.constants.gather_shared) +
+           far * (cached / c.constants.gather_l2 + (1 - cached) / c.constants.gather_memory);
 }
 
 Prediction predict(const bb_device& device, const bb_constants& constants, const bb_stats& stats,

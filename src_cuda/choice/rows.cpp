@@ -47,7 +47,8 @@ Prediction predict_subwarp(const Case& c) {
     const double lives = warps_a_block * (rows / a_block * kWarpLife + steps * kWarpStep);
     const double turns = lives / (double(c.device.multiprocessors) * kPlainWarps);
     const double step =
-        (c.stats.value_bytes ? kRowLatency : kOnesLatency) * (c.stats.vector_bytes == 8 ? kWideLatency : 1);
+        (c.stats.value_bytes ? kRowLatency : kOnesLatency) * (c.stats.vector_bytes == 8 ? kWideLatency : 1) +
+        32 / lanes * kRowsLatency;
     const double longest = std::ceil(double(c.stats.longest) / (2 * lanes)) * step;
     const double gathers = gather_seconds(c, 0, false, kFirstLevelBytes);
     const bool early = all_at_once(rows / a_block, c.device.multiprocessors);

@@ -124,10 +124,15 @@ Prediction predict_sliced(const Case& c) {
     const double warps = double(c.device.multiprocessors) * (sliced_threads(stats.value_bytes == 0) / 32);
     const double waits = out.items / warps * kItemLatency + out.slowest;
     const double level = cut.shared ? kTiledLevelBytes : kFirstLevelBytes;
+    // Without values twice as many warps gather.
+    const double wait = cut.shared == 0 && stats.value_bytes == 0 ? kOnesGathers : 1.0;
     const double gathers = out.elements * share / c.constants.gather_shared +
-                           gather_seconds(c, hot, cut.by_count != 0, level) +
+                           wait * gather_seconds(c, hot, cut.by_count != 0, level) +
                            out.writes / (kWriteShare * c.constants.gather_l2);
     out.seconds = c.start(out.launches) + kSlicedStart + together({stream, gathers, waits});
+    if (!direct)  // the second kernel visits all rows, empty ones too
+        out.seconds +=
+            double(stats.rows) / (double(c.device.multiprocessors) * kPlainWarps * 32) * kSumLatency;
     if (cut.shared) {
         // If there are more tiles than blocks, they follow one another.
         const double turns = std::max(1.0, cut.shared / grid);

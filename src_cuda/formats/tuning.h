@@ -1,7 +1,8 @@
 // The formats, every limit of the blackbox, and every constant of the prediction.  What differs from device
 // to device is in bb_device (its data sheet) and bb_constants (measured); the constants here hold for all
 // devices. The terms of the prediction follow how the kernels work; its constants are a fit to the times that
-// benchmarks/gpu/choice_gpu.py measured on an H200.  Its option --refit shows the effect of a change.
+// benchmarks/gpu/choice_gpu.py measured on an H100 and an H200.  Its option --refit shows the effect of a
+// change.
 #pragma once
 #include <cstdint>
 
@@ -100,48 +101,53 @@ constexpr int64_t kPreparation = 30;  // bytes per nonzero that preparation take
 constexpr double kBusBytes = 25e9;    // bytes/s of a copy from pinned memory; only its order matters
 
 // --- prediction: memory
-constexpr double kCacheShare = 0.6;    // share of L2 that a working set may fill and still be read from it
-constexpr double kCacheSpeed = 1.30;   // bandwidth of L2, relative to that of memory
+constexpr double kCacheShare = 0.628;  // share of L2 that a working set may fill and still be read from it
+constexpr double kCacheSpeed = 1.76;   // bandwidth of L2, relative to that of memory
 constexpr double kSectorBytes = 32;    // minimum bytes that a gather moves
-constexpr double kSectorSpeed = 1.60;  // bandwidth of gathered sectors from L2, relative to that of memory
-constexpr double kFirstLevelBytes = 128 << 10;  // L1 per multiprocessor that is left for gathers
-constexpr double kTiledLevelBytes = 16 << 10;   // ... besides a shared tile
-constexpr double kWriteShare = 0.79;            // rate of scattered writes, relative to gathers from L2
-constexpr double kFillSpeed = 4.7;              // rate of one asynchronous fill, relative to many plain ones
-constexpr double kOverlap = 0.73;               // share of the other costs that the greatest does not hide
+constexpr double kSectorSpeed = 1.55;  // bandwidth of gathered sectors from L2, relative to that of memory
+constexpr double kFirstLevelBytes = 94 << 10;  // L1 per multiprocessor that is left for gathers
+constexpr double kTiledLevelBytes = 16 << 10;  // ... besides a shared tile
+constexpr double kFirstLevelSpeed = 0.65;  // rate of gathers from L1, relative to those from shared memory
+constexpr double kLocalPower = 1.94;       // of the share of gathers near those of other rows
+constexpr double kOnesGathers = 0.71;      // time of gathers of sliced kernels without values, to others
+constexpr double kWriteShare = 0.63;       // rate of scattered writes, relative to gathers from L2
+constexpr double kFillSpeed = 5.39;        // rate of one asynchronous fill, relative to many plain ones
+constexpr double kOverlap = 0.524;         // share of the other costs that the greatest does not hide
 
 // --- prediction: kernels.  Latencies are seconds; shares are bandwidths relative to that of a plain read.
-constexpr double kBodyLatency = 1.3e-6;     // from the start of an empty kernel to its end
-constexpr double kNextLaunch = 1.34e-6;     // per later launch of a product, resident when the first one ends
-constexpr double kSparedByEarly = 0.64e-6;  // saved if the first launch begins before the one before it ends
-constexpr double kSubwarpShare = 1.03;      // BB_SUBWARP
-constexpr double kWarpLife = 0.62e-6;       // ... per warp
-constexpr double kWarpStep = 0.19e-6;       // ... per two nonzeros of a thread, among many warps
-constexpr double kRowLatency = 0.31e-6;     // ... per two nonzeros of a thread, alone in a long row
-constexpr double kOnesLatency = 83e-9;      // ... the same without values to load
-constexpr double kWideLatency = 1.61;       // factor of these in float64
-constexpr double kSplitShare = 0.64;        // BB_SPLIT, whose products pass through shared memory
-constexpr double kSplitBlocks = 8;          // ... shares per multiprocessor at a time
-constexpr double kSplitStart = 1.44e-6;     // ... per share, besides its rows
-constexpr double kAddLatency = 17e-9;       // ... to add a product from shared memory to a sum
-constexpr double kPassLatency = 0.19e-6;    // ... per row of each thread
-constexpr double kCarryLatency = 0.13e-6;   // ... to add one carry of a row that spans many shares
-constexpr double kStreamShare = 1.08;       // sliced kernels
-constexpr double kCrowdedShare = 0.90;      // ... with more shared memory than shared_beside_loads()
-constexpr double kSlicedStart = 0.2e-6;     // ... from the start of the kernel to its first loads
-constexpr double kItemLatency = 0.85e-6;    // ... per item of a warp, among other warps
-constexpr double kBatchLatency = 0.33e-6;   // ... per batch of quads of a warp's last item
-constexpr double kThinLatency = 0.52e-6;    // ... per group of slices that are narrower than a quad
-constexpr double kEmptyLatency = 0.34e-6;   // ... per group of slices of empty rows
-constexpr double kNextTile = 1.2e-6;        // ... to change from one tile to the next
-constexpr double kBinnedShare = 0.92;       // BB_BINNED
-constexpr double kBinnedStart = 5.3e-6;     // ... its two halves, besides their bytes
-constexpr double kNarrowShare = 1.10;       // BB_NARROW
-constexpr double kNarrowPadding = 0.02;     // ... share of padding among its elements
-constexpr double kNarrowItemLatency = 0.75e-6;  // ... per slice
-constexpr double kNarrowQuadLatency = 0.42e-6;  // ... per quad beyond those held in registers
-constexpr double kNarrowWeightLatency = 7e-9;   // ... to lay out the weight of a column
-constexpr double kNarrowSumLatency = 2e-9;      // ... to clear and add up a warp's sums of a column
-constexpr double kNarrowFinish = 1.15e-6;       // ... to add up the sums of blocks
+constexpr double kBodyLatency = 0.958e-6;  // from the start of an empty kernel to its end
+constexpr double kNextLaunch = 1.48e-6;    // per later launch of a product, resident when the first one ends
+constexpr double kSparedByEarly = 0.768e-6;  // saved if the first launch begins before the one before it ends
+constexpr double kSubwarpShare = 1.1;        // BB_SUBWARP
+constexpr double kWarpLife = 0.693e-6;       // ... per warp
+constexpr double kWarpStep = 0.151e-6;       // ... per two nonzeros of a thread, among many warps
+constexpr double kRowLatency = 0.16e-6;      // ... per two nonzeros of a thread, alone in a long row
+constexpr double kOnesLatency = 0.105e-6;    // ... the same without values to load
+constexpr double kRowsLatency = 7.18e-9;     // ... more for each row that a warp reads at a time
+constexpr double kWideLatency = 1.82;        // factor of these in float64
+constexpr double kSplitShare = 0.64;         // BB_SPLIT, whose products pass through shared memory
+constexpr double kSplitBlocks = 8;           // ... shares per multiprocessor at a time
+constexpr double kSplitStart = 1.44e-6;      // ... per share, besides its rows
+constexpr double kAddLatency = 17e-9;        // ... to add a product from shared memory to a sum
+constexpr double kPassLatency = 0.19e-6;     // ... per row of each thread
+constexpr double kCarryLatency = 0.13e-6;    // ... to add one carry of a row that spans many shares
+constexpr double kStreamShare = 1.14;        // sliced kernels
+constexpr double kCrowdedShare = 0.993;      // ... with more shared memory than shared_beside_loads()
+constexpr double kSlicedStart = 0.208e-6;    // ... from the start of the kernel to its first loads
+constexpr double kItemLatency = 1.12e-6;     // ... per item of a warp, among other warps
+constexpr double kBatchLatency = 0.381e-6;   // ... per batch of quads of a warp's last item
+constexpr double kThinLatency = 0.42e-6;     // ... per group of slices that are narrower than a quad
+constexpr double kEmptyLatency = 0.602e-6;   // ... per group of slices of empty rows
+constexpr double kSumLatency = 0.338e-6;     // ... per row of each thread that adds up partial sums
+constexpr double kNextTile = 0.348e-6;       // ... to change from one tile to the next
+constexpr double kBinnedShare = 1.2;         // BB_BINNED
+constexpr double kBinnedStart = 3.09e-6;     // ... its two halves, besides their bytes
+constexpr double kNarrowShare = 1.3;         // BB_NARROW
+constexpr double kNarrowPadding = 0.02;      // ... share of padding among its elements
+constexpr double kNarrowItemLatency = 0.836e-6;   // ... per slice
+constexpr double kNarrowQuadLatency = 0.4e-6;     // ... per quad beyond those held in registers
+constexpr double kNarrowWeightLatency = 8.88e-9;  // ... to lay out the weight of a column
+constexpr double kNarrowSumLatency = 1.37e-9;     // ... to clear and add up a warp's sums of a column
+constexpr double kNarrowFinish = 1.13e-6;         // ... to add up the sums of blocks
 
 }  // namespace bmrm::tuning

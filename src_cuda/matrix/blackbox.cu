@@ -135,6 +135,13 @@ bb_status bb_finish(bb_matrix* matrix) {
     });
 }
 
+bb_status bb_keep_on_host(bb_matrix* matrix, int32_t count, const bb_host_rows* rows) {
+    return on_matrix(matrix, [&] {
+        expect_ready(matrix);
+        matrix->keep_on_host(count, *rows);
+    });
+}
+
 void bb_destroy(bb_matrix* matrix) {
     // In a forked child there is nothing to free: the parent owns it all.
     if (matrix && getpid() == matrix->process) {
@@ -282,6 +289,20 @@ bb_status bb_copy(int32_t device, void* to, const void* from, int64_t bytes) {
     return guarded([&] {
         const OnDevice scope(device);
         BB_CHECK(cudaMemcpy(to, from, size_t(bytes), cudaMemcpyDefault));
+    });
+}
+
+bb_status bb_copy_steps(int32_t device, const void* from, int64_t step, int64_t count, int32_t bytes,
+                        void* to) {
+    return guarded([&] {
+        const OnDevice scope(device);
+        if (count == 0) return;
+        const size_t each = size_t(bytes);
+        if (step == 1)
+            BB_CHECK(cudaMemcpy(to, from, size_t(count) * each, cudaMemcpyDeviceToHost));
+        else
+            BB_CHECK(cudaMemcpy2D(to, each, from, size_t(step) * each, each, size_t(count),
+                                  cudaMemcpyDeviceToHost));
     });
 }
 

@@ -13,8 +13,9 @@ using namespace bmrm;
 namespace {
 
 // sum (+)= product; with the last product, out = sum.
-template <class T>
-__global__ void add_product(const T* product, int64_t count, bool first, bool last, double* sum, T* out) {
+template <class Product, class T>
+__global__ void add_product(const Product* product, int64_t count, bool first, bool last, double* sum,
+                            T* out) {
     BB_FOR (i, count) {
         const double all = (first ? 0.0 : sum[i]) + double(product[i]);
         if (last)
@@ -197,6 +198,25 @@ void bb_matrix::settle() {
     }
 }
 
+void bb_matrix::keep_on_host(int count, const bb_host_rows& rows) {
+    if (count < 1 || size_t(count) > streamed_.size() || on_host_)
+        throw Failure(BB_INVALID, "blocks for the CPU: found " + std::to_string(count) + " of " +
+                                      std::to_string(streamed_.size()) + " that stream");
+    const auto begin = streamed_.end() - count;
+    for (auto at = begin; at + 1 != streamed_.end(); ++at)
+        if ((*at)->end() != at[1]->first)
+            throw Failure(BB_INVALID, "blocks for the CPU: expected consecutive rows");
+    const int64_t first = (*begin)->first, end = streamed_.back()->end();
+    host_rows_ = std::make_unique<HostRows>(memory, type, first, end - first, cols_, rows);
+    on_host_ = size_t(count);
+    for (auto at = begin; at != streamed_.end(); ++at) {
+        PlacedBlock& placed = **at;
+        placed.on_host = true;
+        if (placed.block.of(BB_NORMAL).plan().kernel == BB_DENSE) continue;  // the CPU reads them there
+        for (Packed& packed : placed.packed) packed = Packed();
+    }
+}
+
 bb_coding bb_matrix::coding() const {
     bb_coding all = placed_.front()->block.coding();
     for (const auto& placed : placed_)
@@ -221,11 +241,18 @@ int64_t bb_matrix::left_bytes() const {
 std::vector<bb_block> bb_matrix::blocks() const {
     std::vector<bb_block> out;
     for (const auto& placed : placed_) {
-        bb_block b = {placed->first, placed->block.rows(), placed->block.nnz(), placed->bytes(), {}, {}};
+        bb_block b = {};
+        b.first = placed->first;
+        b.rows = placed->block.rows();
+        b.nnz = placed->block.nnz();
+        b.bytes = placed->bytes();
+        b.streams = placed->streams;
+        b.on_host = placed->on_host;
+        if (placed->block.of(BB_NORMAL).plan().kernel == BB_DENSE) b.dense = placed->packed[0].data();
         for (const bb_operator op : {BB_NORMAL, BB_TRANSPOSED}) {
             if (placed->block.of(op).chosen < 0) continue;
             b.plan[op] = placed->block.of(op).plan();
-            b.copied[op] = placed->packed[placed->block.storage_of(op)].copied();
+            b.copied[op] = placed->on_host ? 0 : placed->packed[placed->block.storage_of(op)].copied();
         }
         out.push_back(b);
     }
@@ -234,32 +261,46 @@ std::vector<bb_block> bb_matrix::blocks() const {
 
 // --- products
 
-// Runs work(placed) for all blocks in order, when one storage of each has arrived.
+// Runs work(placed) for all blocks in order, when one storage of each of the first `copied` that stream has
+// arrived.
 template <class StorageOf, class Work>
-void bb_matrix::for_blocks(StorageOf&& storage_of, Work&& work) {
+void bb_matrix::for_copied(size_t copied, StorageOf&& storage_of, Work&& work) {
     const auto send = [&](size_t i) {
         const PlacedBlock& placed = *streamed_[i];
         const Packed& packed = placed.packed[storage_of(placed.block)];
         staging_.send(placed.area, packed.data(), packed.copied());
     };
-    size_t sent = 0;
-    if (!streamed_.empty()) staging_.begin(memory.stream);
-    while (sent < streamed_.size() && sent < size_t(Staging::kAreas)) send(sent++);
+    size_t sent = 0, used = 0;
+    if (copied) staging_.begin(memory.stream);
+    while (sent < copied && sent < size_t(Staging::kAreas)) send(sent++);
     for (const auto& placed : placed_) {
-        if (placed->streams) staging_.await(placed->area, memory.stream);
+        const bool arrives = placed->streams && used++ < copied;
+        if (arrives) staging_.await(placed->area, memory.stream);
         work(*placed);
         if (placed_.size() > 1) placed->block.release();  // so that partial sums do not accumulate
-        if (!placed->streams || sent == streamed_.size()) continue;
+        if (!arrives || sent == copied) continue;
         staging_.release(placed->area, memory.stream);
         send(sent++);
     }
 }
 
-void bb_matrix::fold(const void* product, int64_t count, bool first, bool last, void* out) {
+// Runs work(placed) for the blocks of the device, and host_work() once for all of the CPU, in order.
+template <class StorageOf, class Work, class HostWork>
+void bb_matrix::for_blocks(StorageOf&& storage_of, Work&& work, HostWork&& host_work) {
+    for_copied(streamed_.size() - on_host_, storage_of, [&](PlacedBlock& placed) {
+        if (!placed.on_host)
+            work(placed);
+        else if (placed.first == host_rows_->first())
+            host_work();
+    });
+}
+
+template <class Product>
+void bb_matrix::fold(const Product* product, int64_t count, bool first, bool last, void* out) {
     by_type(type, [&](auto t) {
         using T = decltype(t);
-        add_product<<<blocks_for(count), 256, 0, memory.stream>>>(
-            static_cast<const T*>(product), count, first, last, sum_.data(), static_cast<T*>(out));
+        add_product<<<blocks_for(count), 256, 0, memory.stream>>>(product, count, first, last, sum_.data(),
+                                                                  static_cast<T*>(out));
     });
 }
 
@@ -270,17 +311,48 @@ void bb_matrix::apply(bb_operator op, const void* x, void* y, int columns) {
     const auto* from = static_cast<const unsigned char*>(x);
     auto* to = static_cast<unsigned char*>(y);
     const int64_t row_bytes = columns * vector_bytes(), count = cols_ * columns;
-    if (op == BB_NORMAL)
-        return for_blocks(storage, [&](PlacedBlock& placed) {
-            placed.block.apply(op, x, to + placed.first * row_bytes, columns);
-        });
+    if (op == BB_NORMAL) {
+        if (host_rows_) host_rows_->begin(x, columns);
+        return for_blocks(
+            storage,
+            [&](PlacedBlock& placed) { placed.block.apply(op, x, to + placed.first * row_bytes, columns); },
+            [&] { host_rows_->await_rows(columns, y); });
+    }
     reserve(memory, block_product_, count * vector_bytes());
     reserve(memory, sum_, count);
-    for_blocks(storage, [&](PlacedBlock& placed) {
-        placed.block.apply(op, from + placed.first * row_bytes, block_product_.data(), columns);
-        fold(block_product_.data(), count, placed.first == 0, placed.end() == rows_, y);
-    });
+    if (host_rows_)
+        host_rows_->begin(from + host_rows_->first() * row_bytes, columns,
+                          {0, host_rows_->end() - host_rows_->first()});
+    for_blocks(
+        storage,
+        [&](PlacedBlock& placed) {
+            placed.block.apply(op, from + placed.first * row_bytes, block_product_.data(), columns);
+            by_type(type, [&](auto t) {
+                fold(reinterpret_cast<const decltype(t)*>(block_product_.data()), count, placed.first == 0,
+                     placed.end() == rows_, y);
+            });
+        },
+        [&] { fold(host_rows_->await(), count, host_rows_->first() == 0, host_rows_->end() == rows_, y); });
 }
+
+namespace {
+
+// The blocks of r that have some of the rows [first, end), and where these begin, from `first` on.
+struct Clipped {
+    Clipped(const int64_t* starts, int blocks, int64_t first, int64_t end) {
+        const int64_t* const stop = starts + blocks;
+        low = std::max(int(std::upper_bound(starts, stop + 1, first) - starts) - 1, 0);
+        high = std::min(int(std::lower_bound(starts, stop + 1, end) - starts), blocks);
+        for (int b = low; b <= high && low < high; b++)
+            bounds.push_back(std::clamp<int64_t>(starts[b] - first, 0, end - first));
+    }
+    int count() const { return std::max(high - low, 0); }
+
+    int low, high;
+    std::vector<int64_t> bounds;
+};
+
+}  // namespace
 
 void bb_matrix::apply_blocks(const void* r, const int64_t* starts, int blocks, void* y) {
     if (placed_.size() == 1 && streamed_.empty())
@@ -290,29 +362,40 @@ void bb_matrix::apply_blocks(const void* r, const int64_t* starts, int blocks, v
     auto* to = static_cast<unsigned char*>(y);
     BB_CHECK(cudaMemsetAsync(y, 0, size_t(blocks * each), memory.stream));  // some blocks may be empty
     reserve(memory, sum_, cols_);
-    const auto storage = [](const RowBlock& block) { return block.storage_of(BB_TRANSPOSED); };
-    for_blocks(storage, [&](PlacedBlock& placed) {
-        // The blocks of r that have rows here.
-        const int64_t* const end = starts + blocks;
-        const int begin = int(std::upper_bound(starts, end + 1, placed.first) - starts) - 1;
-        const int stop = int(std::lower_bound(starts, end + 1, placed.end()) - starts);
-        const int low = std::max(begin, 0), high = std::min(stop, blocks);
-        if (low >= high) return;
-        std::vector<int64_t> clipped;
-        for (int b = low; b <= high; b++)
-            clipped.push_back(std::clamp<int64_t>(starts[b] - placed.first, 0, placed.block.rows()));
-        reserve(memory, block_product_, (high - low) * each);
-        placed.block.apply_blocks(from + placed.first * vector_bytes(), clipped.data(), high - low,
-                                  block_product_.data());
-        for (int b = low; b < high; b++)
+    const auto fold_all = [&](const Clipped& some, const auto* products, int64_t first, int64_t end) {
+        for (int b = some.low; b < some.high; b++)
             if (starts[b] < starts[b + 1])
-                fold(block_product_.data() + (b - low) * each, cols_, starts[b] >= placed.first,
-                     starts[b + 1] <= placed.end(), to + b * each);
-    });
+                fold(products + (b - some.low) * cols_, cols_, starts[b] >= first, starts[b + 1] <= end,
+                     to + b * each);
+    };
+    const Clipped hosts = host_rows_ ? Clipped(starts, blocks, host_rows_->first(), host_rows_->end())
+                                     : Clipped(starts, 0, 0, 0);
+    if (hosts.count()) host_rows_->begin(from + host_rows_->first() * vector_bytes(), 1, hosts.bounds);
+    const auto storage = [](const RowBlock& block) { return block.storage_of(BB_TRANSPOSED); };
+    for_blocks(
+        storage,
+        [&](PlacedBlock& placed) {
+            const Clipped some(starts, blocks, placed.first, placed.end());
+            if (!some.count()) return;
+            reserve(memory, block_product_, some.count() * each);
+            placed.block.apply_blocks(from + placed.first * vector_bytes(), some.bounds.data(), some.count(),
+                                      block_product_.data());
+            by_type(type, [&](auto t) {
+                fold_all(some, reinterpret_cast<const decltype(t)*>(block_product_.data()), placed.first,
+                         placed.end());
+            });
+        },
+        [&] {
+            if (hosts.count()) fold_all(hosts, host_rows_->await(), host_rows_->first(), host_rows_->end());
+        });
 }
 
 const Csr& bb_matrix::compressed_rows() {
     if (rebuilt_) return *rebuilt_;
+    if (on_host_)
+        throw Failure(BB_INVALID,
+                      "X: found rows in main memory for the CPU, expected all on the device; "
+                      "cpu_share=0 leaves none to the CPU");
     const int bytes = coding() == BB_ONES ? 0 : int(vector_bytes());
     auto out = std::make_unique<Csr>();
     out->rows = rows_;
@@ -332,11 +415,12 @@ const Csr& bb_matrix::compressed_rows() {
     out->col = Array<uint32_t>(memory, out->nnz);
     out->values = Array<unsigned char>(memory, out->nnz * bytes);
     int64_t filled = 0;
-    for_blocks([](const RowBlock& block) { return block.storage_of(BB_NORMAL); },
-               [&](PlacedBlock& placed) {
-                   placed.block.append_to(*out, placed.first, filled);
-                   filled += placed.block.nnz();
-               });
+    for_copied(
+        streamed_.size(), [](const RowBlock& block) { return block.storage_of(BB_NORMAL); },
+        [&](PlacedBlock& placed) {
+            placed.block.append_to(*out, placed.first, filled);
+            filled += placed.block.nnz();
+        });
     BB_CHECK(cudaStreamSynchronize(memory.stream));  // other streams read the rows
     memory.trim();
     rebuilt_ = std::move(out);
@@ -346,7 +430,7 @@ const Csr& bb_matrix::compressed_rows() {
 void bb_matrix::weighted_gram(const double* s, double* gram) {
     WeightedGram sum(memory, blas_, rows_, cols_, s);
     const auto storage = [](const RowBlock& block) { return block.storage_of(BB_NORMAL); };
-    for_blocks(storage, [&](PlacedBlock& placed) { sum.add(placed.block, placed.first); });
+    for_copied(streamed_.size(), storage, [&](PlacedBlock& placed) { sum.add(placed.block, placed.first); });
     sum.to_host(gram);
 }
 

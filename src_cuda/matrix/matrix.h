@@ -3,7 +3,8 @@
 // There are several blocks if X has more nonzeros than the kernels' indices can hold, if it can be prepared
 // only in parts, or if it does not fit on the device.  Each block then has formats of its own, and those that
 // do not fit stream from pinned host memory (streamed.h).  X w writes the outputs of each block; X' r adds up
-// those of the blocks in order, in double, wherever they are stored.
+// those of the blocks in order, in double, wherever they are stored.  The CPU may compute the products of the
+// last blocks that stream, at the same time (host_rows.h).
 #pragma once
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "matrix/bridge.h"
+#include "matrix/host_rows.h"
 #include "matrix/row_block.h"
 #include "matrix/streamed.h"
 
@@ -44,6 +46,8 @@ struct bb_matrix {
     void append(int64_t rows, const int64_t* indptr, const void* indices, int index_bytes,
                 const void* values);
     void finish();
+    // Lets the CPU compute the products of the last `count` blocks that stream.
+    void keep_on_host(int count, const bb_host_rows& rows);
 
     void apply(bb_operator op, const void* x, void* y, int columns);
     void apply_blocks(const void* r, const int64_t* starts, int blocks, void* y);
@@ -72,7 +76,7 @@ struct bb_matrix {
         int64_t first;  // first row
         bmrm::RowBlock block;
         bmrm::Packed packed[bmrm::RowBlock::kStorages];
-        bool streams = false;
+        bool streams = false, on_host = false;
         int area = 0;
 
         int64_t end() const { return first + block.rows(); }
@@ -88,8 +92,11 @@ struct bb_matrix {
     int64_t area_bytes() const;
     void settle();
     template <class StorageOf, class Work>
-    void for_blocks(StorageOf&& storage_of, Work&& work);
-    void fold(const void* product, int64_t count, bool first, bool last, void* out);
+    void for_copied(size_t copied, StorageOf&& storage_of, Work&& work);
+    template <class StorageOf, class Work, class HostWork>
+    void for_blocks(StorageOf&& storage_of, Work&& work, HostWork&& host_work);
+    template <class Product>
+    void fold(const Product* product, int64_t count, bool first, bool last, void* out);
 
     const int64_t rows_, cols_;
     const int64_t room_;  // bytes that X may take
@@ -98,9 +105,11 @@ struct bb_matrix {
     bmrm::Scratch scratch_;
     std::vector<std::unique_ptr<PlacedBlock>> placed_;
     std::vector<PlacedBlock*> streamed_;
+    size_t on_host_ = 0;  // how many of these, the last ones, are the CPU's
     bmrm::Staging staging_;
     bmrm::Array<unsigned char> block_product_;  // X' r of a block
     bmrm::Array<double> sum_;                   // sum of these so far
     std::unique_ptr<bmrm::Csr> rebuilt_;
     std::shared_ptr<void> blas_;  // handle of cuBLAS, once it is needed
+    std::unique_ptr<bmrm::HostRows> host_rows_;
 };

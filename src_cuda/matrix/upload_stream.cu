@@ -147,19 +147,6 @@ bb_status bb_upload_stream_settle(bb_upload_stream* upload, int64_t count, int32
     });
 }
 
-bb_status bb_upload_stream_get(bb_upload_stream* upload, const void* from, int64_t step, int64_t count,
-                               int32_t bytes, void* to) {
-    return on_stream(upload, [&] {
-        if (count == 0) return;
-        const size_t each = size_t(bytes);
-        if (step == 1)
-            BB_CHECK(cudaMemcpy(to, from, size_t(count) * each, cudaMemcpyDeviceToHost));
-        else
-            BB_CHECK(cudaMemcpy2D(to, each, from, size_t(step) * each, each, size_t(count),
-                                  cudaMemcpyDeviceToHost));
-    });
-}
-
 void bb_upload_stream_close(bb_upload_stream* upload) {
     // In a forked child there is nothing to free: the parent owns it all.
     if (upload && getpid() == upload->process) {

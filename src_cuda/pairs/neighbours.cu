@@ -6,18 +6,22 @@
 // candidates as k times its points over those before; the passes are as long as there is room. A row that
 // gets too many loses some: then, and for k beyond kMostKept, all its distances are sorted.
 //
+// With few axes, a tree of boxes leaves most points out (near_tree.cuh).
+//
 // With many axes, the passes take values from tensor cores instead of distances in float64, and keep what may
 // be one of the k nearest (near_rounded.cuh). At last these are decided in float64. A row that has too many
 // of them goes through the passes in float64.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <vector>
 
 #include "api/neighbours.h"
 #include "pairs/kernels/near_rounded.cuh"
 #include "pairs/kernels/near_select.cuh"
+#include "pairs/near_tree.h"
 #include "rows/resident_rows.h"
 #include "runtime/chain.cuh"
 #include "runtime/device_sort.cuh"
@@ -77,6 +81,14 @@ constexpr OfMeasures<decltype(&measure_row<Measure::squares, false>)> kMeasureRo
     BB_OF_MEASURES(measure_row);
 
 }  // namespace
+
+// The nearest of some rows.
+struct Found {
+    Found(Memory& memory, int64_t rows, int64_t k) : distances(memory, rows * k), indices(memory, rows * k) {}
+
+    Array<double> distances;
+    Array<int64_t> indices;
+};
 
 // Points rounded for the tensor cores, in the order of the passes.
 struct Rounded {
@@ -147,10 +159,23 @@ struct bb_neighbours : Handle {
                sides_.axes >= kMinRoundedAxes && rows >= kMinRoundedRows && m >= kMinRoundedPoints;
     }
     bool round();
+    bool tree_pays(int64_t k, int64_t rows);
+    void nearest_by_tree(int64_t k, int64_t first, int64_t last, double* distances, int64_t* indices);
     void find(int64_t k, const NearBatch& rows, const Candidates& candidates);
     void find_rounded(int64_t k, const NearBatch& rows, const Candidates& candidates);
     void keep(int64_t k, int64_t rows, const float* slacks, const Candidates& candidates);
     void sort_row(int64_t k, int64_t row, double* distances, int64_t* indices);
+    // Copies what was found of some rows to the results on the host, and waits.
+    void hand_over(int64_t k, int64_t first, int64_t count, const Found& found, double* distances,
+                   int64_t* indices) const {
+        const size_t bytes = size_t(count * k) * 8;
+        const auto copy = [&](void* to, const void* from) {
+            BB_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, memory.stream));
+        };
+        copy(distances + first * k, found.distances.data());
+        copy(indices + first * k, found.indices.data());
+        BB_CHECK(cudaStreamSynchronize(memory.stream));
+    }
 
     const int64_t first_;
     const Metric metric_;
@@ -158,6 +183,7 @@ struct bb_neighbours : Handle {
     bool is_periodic_ = false;
     Array<double> box_;
     NearSides sides_ = {};
+    std::unique_ptr<NearTree> tree_;  // of the points, from its first use on
     Rounded rounded_;
     Array<__half> row_values_;
     Array<RowNorms> row_norms_;
@@ -282,15 +308,33 @@ void bb_neighbours::sort_row(int64_t k, int64_t row, double* distances, int64_t*
     launch(blocks_for(k), 256)(write_sorted, int(k), keys.data(), points.data(), distances, indices);
 }
 
+bool bb_neighbours::tree_pays(int64_t k, int64_t rows) {
+    if (is_periodic_ || sides_.axes > NearTree::kMostAxes || k > NearTree::kMostNeighbours) return false;
+    return tree_ || (rows >= NearTree::kMinRows && sides_.order.count >= NearTree::kMinPoints);
+}
+
+void bb_neighbours::nearest_by_tree(int64_t k, int64_t first, int64_t last, double* distances,
+                                    int64_t* indices) {
+    if (!tree_) tree_ = std::make_unique<NearTree>(memory, points_);
+    const int64_t size = std::min<int64_t>(kBatchBytes / (16 * k), last - first);
+    const Found found(memory, size, k);
+    for (int64_t begin = first; begin < last; begin += size) {
+        const int64_t count = std::min(size, last - begin);
+        tree_->search(sides_, rows_, first_ + begin, count, k, found.distances.data(), found.indices.data());
+        hand_over(k, begin, count, found, distances, indices);
+    }
+}
+
 void bb_neighbours::nearest(int64_t k, int64_t first, int64_t last, double* distances, int64_t* indices) {
+    if (tree_pays(k, last - first)) return nearest_by_tree(k, first, last, distances, indices);
     const bool kept = k <= kMostKept;
     const int64_t room = kept ? room_for(k) : 0, each = room * kCandidateBytes + 16 * k;
     const int64_t size = std::clamp<int64_t>(kBatchBytes / each, 1, std::max<int64_t>(1, last - first));
-    Array<double> of_rows(memory, size * room), found(memory, size * k);
+    const Found found(memory, size, k);
+    Array<double> of_rows(memory, size * room);
     Array<uint32_t> numbers(memory, size * room), counts(memory, size), crowded(memory, size),
         listed(memory, size);
     Array<NearLimit> limits(memory, size);
-    Array<int64_t> found_indices(memory, size * k);
     Array<unsigned> crowd(memory, 1);
     const Candidates candidates = {of_rows.data(), numbers.data(), counts.data(), limits.data(), int(room)};
     bool rounds = kept && rounding_pays(last - first) && round();
@@ -298,7 +342,7 @@ void bb_neighbours::nearest(int64_t k, int64_t first, int64_t last, double* dist
     const auto write = [&](const NearBatch& some, int64_t first_row) {
         crowd.fill_bytes(0);
         launch(blocks_for(some.count * k), 256)(write_nearest, some, first_row, int(k), candidates,
-                                                found.data(), found_indices.data(),
+                                                found.distances.data(), found.indices.data(),
                                                 Crowded{crowded.data(), crowd.data()});
         return int64_t(crowd.at(0));
     };
@@ -327,14 +371,9 @@ void bb_neighbours::nearest(int64_t k, int64_t first, int64_t last, double* dist
         }
         for (const uint32_t row : rest) {
             const int64_t to = (int64_t(row) - rows.first) * k;
-            sort_row(k, row, found.data() + to, found_indices.data() + to);
+            sort_row(k, row, found.distances.data() + to, found.indices.data() + to);
         }
-        const size_t bytes = size_t(rows.count * k) * 8;
-        BB_CHECK(
-            cudaMemcpyAsync(distances + begin * k, found.data(), bytes, cudaMemcpyDefault, memory.stream));
-        BB_CHECK(cudaMemcpyAsync(indices + begin * k, found_indices.data(), bytes, cudaMemcpyDefault,
-                                 memory.stream));
-        BB_CHECK(cudaStreamSynchronize(memory.stream));
+        hand_over(k, begin, rows.count, found, distances, indices);
     }
 }
 

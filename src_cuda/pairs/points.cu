@@ -76,22 +76,28 @@ void bb_points::find_extremes() {
 }
 
 void bb_points::sort(const Array<double>& given) {
-    CurveRange range = {};
-    range.axes = std::min(axes, kCurveAxes);
-    range.bits = kCurveBits / range.axes;
-    for (int k = 0; k < range.axes; k++) {
-        const double L = length[size_t(k)], extent = L > 0 ? L : high[size_t(k)] - low[size_t(k)];
-        range.low[k] = L > 0 ? 0 : low[size_t(k)];
-        range.scale[k] = extent > 0 && std::isfinite(extent) ? std::ldexp(1.0, range.bits) / extent : 0;
-    }
-    Array<uint32_t> place(memory, n);
-    const NextLaunch launch(blocks_for(n), 256, 0, memory.stream, false);
-    launch(place_on_curve, ExactPoints{given.data(), n, axes}, box(), range, place.data());
-    const Array<uint32_t> position =
-        sort_with_positions(memory, place, uint64_t(1) << (range.bits * range.axes));
+    const CurveRange range(axes, low.data(), high.data(), length.data());
+    const Array<uint32_t> position = along_curve(memory, {given.data(), n, axes}, box(), range);
     exact_ = Array<double>(memory, n * axes);
     const NextLaunch gather(blocks_for(n * axes), 256, 0, memory.stream, false);
     gather(gather_points<double>, given.data(), position.data(), n, axes, exact_.data());
+}
+
+CurveRange::CurveRange(int all_axes, const double* from, const double* to, const double* length)
+    : axes(std::min(all_axes, kCurveAxes)), bits(kCurveBits / axes) {
+    for (int k = 0; k < axes; k++) {
+        const double L = length[k], extent = L > 0 ? L : to[k] - from[k];
+        low[k] = L > 0 ? 0 : from[k];
+        scale[k] = extent > 0 && std::isfinite(extent) ? std::ldexp(1.0, bits) / extent : 0;
+    }
+}
+
+Array<uint32_t> bmrm::along_curve(Memory& memory, const ExactPoints& points, const Box& box,
+                                  const CurveRange& range) {
+    Array<uint32_t> place(memory, points.n);
+    const NextLaunch launch(blocks_for(points.n), 256, 0, memory.stream, false);
+    launch(place_on_curve, points, box, range, place.data());
+    return sort_with_positions(memory, place, uint64_t(1) << (range.bits * range.axes));
 }
 
 extern "C" {

@@ -6,6 +6,27 @@
 #include "pairs/kernels/tile_pairs.cuh"
 #include "runtime/handle.h"
 
+namespace bmrm {
+
+constexpr int kCurveBits = 30;  // of a point's place along Morton's curve
+constexpr int kCurveAxes = 6;   // that the curve looks at
+
+// Where the curve runs: from the low ends of the first axes on, with so much of 2^bits for a unit.
+struct CurveRange {
+    double low[kCurveAxes] = {}, scale[kCurveAxes] = {};
+    int axes = 0, bits = 0;
+
+    CurveRange() = default;
+    // By axis: the extremes of points, and the lengths of a periodic box, which are 0 for open axes.
+    CurveRange(int all_axes, const double* low, const double* high, const double* length);
+};
+
+// Returns the numbers of points in the order of the curve; box: without lengths if all axes are open.
+Array<uint32_t> along_curve(Memory& memory, const ExactPoints& points, const Box& box,
+                            const CurveRange& range);
+
+}  // namespace bmrm
+
 struct bb_points : bmrm::Handle {
     bb_points(const bb_device& device, const bb_point_data& data);
 

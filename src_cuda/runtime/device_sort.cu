@@ -56,6 +56,19 @@ Array<uint32_t> sort_with_positions(Memory& memory, Array<Key>& keys, uint64_t k
     return p[0] == positions.data() ? std::move(positions) : std::move(other_positions);
 }
 
+void sort_keys(Memory& memory, Array<uint64_t>& keys, uint64_t key_values) {
+    const int64_t n = keys.size();
+    if (n == 0) return;
+    Array<uint64_t> others(memory, n);
+    cub::DoubleBuffer<uint64_t> both(keys.data(), others.data());
+    const int bits = bits_for(key_values);
+    size_t bytes = 0;
+    BB_CHECK(cub::DeviceRadixSort::SortKeys(nullptr, bytes, both, n, 0, bits, memory.stream));
+    const Array<unsigned char> scratch(memory, int64_t(bytes));
+    BB_CHECK(cub::DeviceRadixSort::SortKeys(scratch.data(), bytes, both, n, 0, bits, memory.stream));
+    if (both.Current() != keys.data()) std::swap(keys, others);
+}
+
 template Array<uint32_t> sort_with_positions(Memory&, Array<uint16_t>&, uint64_t);
 template Array<uint32_t> sort_with_positions(Memory&, Array<uint32_t>&, uint64_t);
 template Array<uint32_t> sort_with_positions(Memory&, Array<uint64_t>&, uint64_t);

@@ -27,6 +27,9 @@ void sort_pairs(const AnyArray& scratch, Key* (&keys)[2], uint32_t* (&places)[2]
 template <class Key>
 Array<uint32_t> sort_with_positions(Memory& memory, Array<Key>& keys, uint64_t key_values);
 
+// Sorts `keys`, all below `key_values`, in place.
+void sort_keys(Memory& memory, Array<uint64_t>& keys, uint64_t key_values);
+
 // Returns the positions of the set flags, in order.
 Array<uint32_t> positions_of(Memory& memory, const Array<uint8_t>& flags);
 

@@ -147,3 +147,62 @@ cdef void* _device_memory(value, str name, dtype, int64_t size, bint written) ex
     if written and array.readonly:
         raise ParameterError(f"{name}: expected an array that may be written")
     return <void*><size_t>array.address
+
+cdef class HeldArray:
+    """Numbers on a device that an object holds, which stay valid until it is released.
+
+    A `Matrix` uses them in place; a slice and `numpy.asarray` copy them to the host.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : dtype
+    device : int
+    """
+
+    cdef object owner
+    cdef size_t address
+    cdef readonly object shape, dtype
+    cdef readonly int32_t device
+
+    def __len__(self):
+        return self.shape[0]
+
+    @property
+    def __cuda_array_interface__(self):
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.address, True),
+            "strides": None,
+            "version": 3,
+        }
+
+    def __getitem__(self, slice part):
+        """Copy a slice to the host."""
+        start, stop, step = part.indices(self.shape[0])
+        if step < 1:
+            raise ParameterError(f"step: found {step}, expected at least 1")
+        if not self.owner.is_held:
+            raise ParameterError("the memory of these numbers has been released")
+        out = np.empty(len(range(start, stop, step)), self.dtype)
+        cdef int32_t bytes = out.itemsize
+        cdef const void* source = <const void*><size_t>(self.address + start * out.itemsize)
+        cdef void* target = _address(out)
+        cdef int64_t each = step, count = out.size
+        with nogil:
+            check(bb_copy_steps(self.device, source, each, count, bytes, target))
+        return out
+
+    def __array__(self, dtype=None, copy=None):
+        if copy is False:
+            raise ValueError("copy: found False, but numbers on a device have to be copied to the host")
+        out = self[:]
+        return out if dtype is None else out.astype(dtype, copy=False)
+
+
+cdef HeldArray held_array(owner, int32_t device, const void* address, int64_t count, dtype):
+    """Return an array of an object that has ``is_held``."""
+    cdef HeldArray out = HeldArray.__new__(HeldArray)
+    out.owner, out.device, out.address, out.shape, out.dtype = owner, device, <size_t>address, (count,), dtype
+    return out

@@ -271,6 +271,55 @@ cdef class Matrix(_Described):
             check_data(bb_finish(self.handle))
         return 0
 
+    def keep_on_host(self, count, X=None):
+        """Let the CPU compute the products of some rows at the same time; they stay in main memory.
+
+        Parameters
+        ----------
+        count : int
+            Blocks of rows, of those that stream the last ones, which must be consecutive.
+        X : Csr, optional
+            The sparse rows, on the host, which are copied; none for a dense matrix.
+
+        Raises
+        ------
+        ParameterError
+            If there are not so many such blocks.
+        """
+        cdef vector[bb_block] found = self._blocks()
+        cdef bb_host_rows rows
+        cdef _CpuMatrix each
+        cdef bb_block last
+        blocks = [block for block in range(found.size()) if found[block].streams]
+        cdef int32_t some = _integer(count, "count", 1, len(blocks))
+        blocks = blocks[len(blocks) - some:]
+        if X is None:
+            self._host_matrices = [self._dense_on_host(&found[block]) for block in blocks]
+        else:
+            last = found[blocks[some - 1]]
+            self._host_matrices = [self._sparse_on_host(X, found[blocks[0]].first, last.first + last.rows)]
+        self._host_rows.reset(new _ConsecutiveRows(self._d))
+        for each in self._host_matrices:
+            each._get().build_transpose()
+            self._host_rows.get().add(each._get(), each._m)
+        rows.matrices, rows.product = self._host_rows.get(), _multiply_rows
+        with nogil:
+            check(bb_keep_on_host(self.handle, some, &rows))
+
+    cdef _CpuMatrix _dense_on_host(self, const bb_block* block):
+        shape = block.rows, self._d
+        size = math.prod(shape) * self._dtype.itemsize
+        values = np.frombuffer(PyMemoryView_FromMemory(<char*>block.dense, size, PyBUF_READ), self._dtype)
+        return _cpu.Matrix.from_dense(values.reshape(shape), threads=self._n_threads)
+
+    cdef _CpuMatrix _sparse_on_host(self, X, int64_t first, int64_t last):
+        ptr, columns, values, _ = X
+        begin, end = ptr[first], ptr[last]
+        if values is not None:
+            values = np.array(values[begin:end], self._dtype)
+        ptr = np.asarray(ptr[first : last + 1], np.int64) - begin
+        return _cpu.Matrix(ptr, columns[begin:end], values, (last - first, self._d), threads=self._n_threads)
+
     @staticmethod
     def predict_format(m, d, nnz, value_bytes, *, transpose=None):
         """Return the size of the formats of a sparse matrix and its transpose with two-byte indices.

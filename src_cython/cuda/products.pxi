@@ -11,6 +11,8 @@ cdef class _OnDevice(_Products):
     cdef bint _dense
     cdef bb_matrix* handle
     cdef object _dtype, __weakref__
+    cdef unique_ptr[_ConsecutiveRows] _host_rows
+    cdef list _host_matrices  # that compute the products of these rows
 
     cdef void _destroy(self) noexcept:
         cdef bb_matrix* handle = self.handle

@@ -60,8 +60,10 @@ cdef class _Described(_OnDevice):
 
     @property
     def host_bytes(self):
-        """Bytes of pinned host memory from which blocks of rows stream."""
-        return self._info().host_bytes
+        """Bytes of host memory for blocks of rows: pinned ones that stream, and those of the CPU."""
+        # The CPU reads dense rows where they would stream from.
+        rows = [] if self._dense else self._host_matrices or []
+        return self._info().host_bytes + sum(each.nbytes for each in rows)
 
     @property
     def bytes_left(self):
@@ -127,12 +129,18 @@ cdef class _Described(_OnDevice):
         listed, position = self._candidates(op, NULL)
         return {"statistics": _stats_to(&stats), "candidates": listed, "chosen": position}
 
-    cdef list _blocks(self, int32_t count):
-        """Return dictionaries of the blocks of rows."""
+    cdef vector[bb_block] _blocks(self) except *:
+        """Return the blocks of rows."""
         cdef vector[bb_block] found
-        found.resize(count)
-        check(bb_get_blocks(self._get(), found.data(), count))
-        return [_block_to(&found[k], self._transpose) for k in range(count)]
+        found.resize(self._info().blocks)
+        check(bb_get_blocks(self._get(), found.data(), found.size()))
+        return found
+
+    @property
+    def row_blocks(self):
+        """The blocks of rows, as `report` has them."""
+        cdef vector[bb_block] found = self._blocks()
+        return [_block_to(&found[k], self._transpose) for k in range(found.size())]
 
     def report(self):
         """Return the properties of the matrix, and how its kernels were chosen.
@@ -147,8 +155,9 @@ cdef class _Described(_OnDevice):
             its ``plan``, ``predicted`` and ``measured`` seconds (0: not timed) and ``bytes`` that a product reads of
             its format (0: not built). With several blocks of rows these are the first block's, whose plans the others
             use if they suit; each of ``blocks`` has ``first`` (row), ``rows``, ``nnz``, ``bytes`` of its formats,
-            ``copied`` (bytes that each product copies from host memory, 0 if the block is on the device), and
-            the plans ``normal`` and ``transposed``.
+            ``streams`` (whether it is in host memory), ``on_host`` (whether the CPU computes its products),
+            ``copied`` (bytes that each product copies from host memory), and the plans ``normal`` and
+            ``transposed``.
         """
         cdef bb_info info = self._info()
         return {
@@ -162,7 +171,7 @@ cdef class _Described(_OnDevice):
             "prepare_seconds": info.prepare_seconds,
             "device": device_info(self._device),
             "constants": constants(self._device),
-            "blocks": self._blocks(info.blocks),
+            "blocks": self.row_blocks,
             "normal": self._operator_report(BB_NORMAL),
             "transposed": self._operator_report(BB_TRANSPOSED) if self._transpose else None,
         }

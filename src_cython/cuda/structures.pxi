@@ -60,6 +60,8 @@ cdef dict _block_to(const bb_block* block, bint transpose):
         "rows": block.rows,
         "nnz": block.nnz,
         "bytes": block.bytes,
+        "streams": bool(block.streams),
+        "on_host": bool(block.on_host),
         "copied": {"normal": block.copied[0], "transposed": block.copied[1]},
         "normal": _plan_to(block.plan[0])._asdict(),
         "transposed": _plan_to(block.plan[1])._asdict() if transpose else None,

@@ -58,6 +58,11 @@ cdef class Landing:
             with nogil:
                 bb_upload_stream_close(handle)
 
+    @property
+    def is_held(self):
+        """Whether the memory is still there."""
+        return self.handle != NULL
+
     @staticmethod
     def predict_bytes(int64_t rows, int64_t nonzeros, dtype):
         """Return the bytes of device memory needed to upload and prepare a matrix with few columns."""
@@ -70,12 +75,10 @@ cdef class Landing:
         cdef const void* values
         with nogil:
             check(bb_upload_stream_settle(handle, count, shift, &indices, &values))
-        return self._array(indices, count, np.dtype(np.int32)), self._array(values, count, self.dtype)
-
-    cdef LandedArray _array(self, const void* address, int64_t count, dtype):
-        cdef LandedArray out = LandedArray.__new__(LandedArray)
-        out.landing, out.address, out.shape, out.dtype = self, <size_t>address, (count,), dtype
-        return out
+        return (
+            held_array(self, self.device, indices, count, np.dtype(np.int32)),
+            held_array(self, self.device, values, count, self.dtype),
+        )
 
     cdef int32_t fail(self, bb_status status) noexcept with gil:
         """Keep the exception of a failed call, in the thread that made it."""
@@ -94,55 +97,3 @@ cdef int32_t _lend_slot(void* context, int32_t slot, svmlight_slot* out) noexcep
 cdef int32_t _send_slot(void* context, int32_t slot, int64_t first, int64_t count, int32_t ones) noexcept nogil:
     cdef bb_status status = bb_upload_stream_send((<Landing>context).handle, slot, first, count, ones)
     return 0 if status == BB_OK else (<Landing>context).fail(status)
-
-
-cdef class LandedArray:
-    """Numbers of a text on the device, which stay valid until their `Landing` is released.
-
-    A `Matrix` uses them in place; `numpy.asarray` copies them to the host.
-
-    Attributes
-    ----------
-    shape : tuple of int
-    dtype : dtype
-    """
-
-    cdef Landing landing
-    cdef size_t address
-    cdef readonly object shape, dtype
-
-    def __len__(self):
-        return self.shape[0]
-
-    @property
-    def __cuda_array_interface__(self):
-        return {
-            "shape": self.shape,
-            "typestr": self.dtype.str,
-            "data": (self.address, True),
-            "strides": None,
-            "version": 3,
-        }
-
-    def __getitem__(self, slice part):
-        """Copy a slice to the host."""
-        start, stop, step = part.indices(self.shape[0])
-        if step < 1:
-            raise ParameterError(f"step: found {step}, expected at least 1")
-        out = np.empty(len(range(start, stop, step)), self.dtype)
-        cdef bb_upload_stream* stream = self.landing.handle
-        if stream == NULL:
-            raise ParameterError("the upload stream of these numbers has been released")
-        cdef int32_t bytes = out.itemsize
-        cdef const void* source = <const void*><size_t>(self.address + start * out.itemsize)
-        cdef void* target = _address(out)
-        cdef int64_t each = step, count = out.size
-        with nogil:
-            check(bb_upload_stream_get(stream, source, each, count, bytes, target))
-        return out
-
-    def __array__(self, dtype=None, copy=None):
-        if copy is False:
-            raise ValueError("copy: found False, but numbers on a device have to be copied to the host")
-        out = self[:]
-        return out if dtype is None else out.astype(dtype, copy=False)

@@ -59,7 +59,8 @@ def test_walks_take_queries_from_words_or_a_file(edges, tmp_path, capsys):
     other = json.loads(run(capsys, "rwr", edges, "--queries", str(tmp_path / "queries"), "--json")[1])
     assert [each["query"] for each in one["queries"]] == ["a", "b"]
     assert one["queries"] == other["queries"]
-    assert "from a: converged" in run(capsys, "rwr", edges, "--queries", "a")[1]
+    assert "from a: converged: the order is proven\n" in run(capsys, "rwr", edges, "--queries", "a")[1]
+    assert one["queries"][0]["stopped"] == "the order is proven"
 
 
 def test_seeds_of_a_file_may_have_weights(tmp_path, capsys):
@@ -130,6 +131,16 @@ def test_scores_and_a_picture_are_written(edges, tmp_path, capsys):
     with np.load(out) as arrays:
         assert arrays["node"].tolist()[0] == "c"
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_has_a_title_and_the_names_of_the_first_nodes(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    path, picture = tmp_path / "g.txt", tmp_path / "picture.svg"
+    path.write_text("a $x^{\nb $x^{\n$x^{ <b>\n")  # a name that is no formula
+    assert run(capsys, "pagerank", str(path), "--plot", str(picture))[0] == 0
+    text = picture.read_text()
+    for shown in ("PageRank of 4 nodes", "$x^{", "&lt;b&gt;"):
+        assert f"<!-- {shown} -->" in text
 
 
 @pytest.mark.parametrize("name", ["picture", "picture.txt"])

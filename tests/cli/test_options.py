@@ -113,6 +113,8 @@ def test_every_loss_is_accepted(name):
         ("--gpu-mem 8X d", "--gpu-mem"),
         ("--gpu-mem -1 d", "--gpu-mem"),
         ("--gpu-mem 0G d", "--gpu-mem"),
+        ("--cpu-share 0.3 d", "--cpu-share"),
+        ("--cpu-share all d", "--cpu-share"),
         ("-e 0 d", "-e"),
         ("-v 1 d", "-v"),
         ("--max-iter 0 d", "--max-iter"),

@@ -250,7 +250,7 @@ def test_wrong_data(x, path, tmp_path, capsys):
 def test_an_interrupt_writes_the_counts_so_far(tmp_path):
     np.save(tmp_path / "many.npy", np.random.default_rng(0).random((1_000_000, 3)))
     words = ["hist", "--edges", "0:2:20", "--plan", "float64", "--device", "cpu", "-o", tmp_path / "h.npz"]
-    process = start("pairs", *words, "--json", tmp_path / "many.npy")
+    process = start("pairs", *words, "--threads", "1", "--json", tmp_path / "many.npy")
     time.sleep(6)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)

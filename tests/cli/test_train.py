@@ -19,6 +19,7 @@ REPORT_KEYS = {
     *("objective", "lower_bound", "gap", "status", "iterations"),
     *("n_samples", "n_features", "nnz", "nonzero_weights", "device", "lambda", "model", "timings", "options"),
     *("dtype", "storage", "rounding"),
+    "split",
 }
 
 

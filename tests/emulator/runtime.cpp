@@ -389,6 +389,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     const bool may = world().streams.await(world().streams.found(stream), event->event);
     return told(may ? world().failure : cudaErrorStreamCaptureIsolation);
 }
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*work)(void*), void* given) {
+    return queue(stream, [=] { work(given); });
+}
 cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
     *lowest = *highest = 0;
     return cudaSuccess;

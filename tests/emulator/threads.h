@@ -34,7 +34,7 @@ enum State { READY, AT_WARP, AT_BLOCK, AT_GRID, DONE };
 enum Kind { EXCHANGE, ANY, BALLOT, MATCH, MEET, MATRICES, MULTIPLY };
 
 struct Thread {
-    void* stack_pointer = nullptr;
+    void* stack_pointer = nullptr;  // null before it begins
     char* stack = nullptr;
     State state = DONE;
     unsigned mask = 0;
@@ -60,21 +60,57 @@ inline Shown* pool_shown = nullptr;
 inline size_t pool_size = 0;
 inline Thread* current = nullptr;
 inline int lane = 0;  // of the current thread, in its warp
+inline int lanes_of_warp = 0;
 inline void* scheduler = nullptr;
 inline void (*call)(const void* kernel) = nullptr;
 inline const void* kernel_of_call = nullptr;
 alignas(128) inline unsigned char dynamic_bytes[kDynamicBytes];
 
+// Makes a thread the current one.
+inline void turn_to(Thread& thread) {
+    current = &thread;
+    threadIdx = thread.place;
+}
+
+// Makes the next lane of the warp the current one, if it is ready.
+inline bool next_lane() {
+    if (lane + 1 >= lanes_of_warp || current[1].state != READY) return false;
+    lane++;
+    turn_to(current[1]);
+    return true;
+}
+
+void enter();
+
+// Returns where the current thread goes on; one that begins does so at the end of its stack.
+inline void* place_to_go_on() {
+    if (!current->stack_pointer) current->stack_pointer = first_stack_pointer(current->stack, kStack, &enter);
+    return current->stack_pointer;
+}
+
+// Stops the current thread; the next lane runs at once, or else the scheduler.
 inline void leave(State state) {
     Thread& self = *current;
     self.state = state;
-    emulator_switch(&self.stack_pointer, scheduler);
+    emulator_switch(&self.stack_pointer, next_lane() ? place_to_go_on() : scheduler);
 }
 
+// Runs the current thread, and after its end those next lanes that begin, which take over its stack.
 inline void enter() {
-    call(kernel_of_call);
-    if (memcmp(current->stack, &kMark, sizeof kMark)) abort();  // the stack was too small
-    leave(DONE);
+    while (true) {
+        call(kernel_of_call);
+        Thread& self = *current;
+        uint64_t mark;
+        memcpy(&mark, self.stack, sizeof mark);
+        if (mark != kMark) abort();  // the stack was too small
+        self.state = DONE;
+        if (!next_lane()) break;
+        if (current->stack_pointer) emulator_switch(&self.stack_pointer, current->stack_pointer);
+        char* const fresh = current->stack;
+        current->stack = self.stack;
+        self.stack = fresh;
+    }
+    emulator_switch(&current->stack_pointer, scheduler);
     abort();
 }
 
@@ -87,17 +123,9 @@ inline char* new_stacks(size_t count) {
     return static_cast<char*>(memory) + kPage;
 }
 
-inline void prepare(Thread& thread, uint3 place) {
-    thread.place = place;
-    memcpy(thread.stack, &kMark, sizeof kMark);
-    thread.stack_pointer = first_stack_pointer(thread.stack, kStack, &enter);
-    thread.state = READY;
-}
-
 inline void go_on(Thread& thread) {
-    current = &thread;
-    threadIdx = thread.place;
-    emulator_switch(&scheduler, thread.stack_pointer);
+    turn_to(thread);
+    emulator_switch(&scheduler, place_to_go_on());
 }
 
 inline bool in(unsigned mask, int lane) { return mask >> lane & 1; }
@@ -152,7 +180,7 @@ inline bool run_block(const Block& block) {
         bool at_block = true, at_grid = true;
         for (int first = 0; first < block.count; first += kLanes) {
             Thread* const warp = block.threads + first;
-            const int lanes = block.count - first < kLanes ? block.count - first : kLanes;
+            const int lanes = lanes_of_warp = block.count - first < kLanes ? block.count - first : kLanes;
             do
                 for (lane = 0; lane < lanes; lane++)
                     if (warp[lane].state == READY) go_on(warp[lane]);
@@ -179,6 +207,7 @@ inline void reserve(size_t count) {
     for (; pool_size < count; pool_size++, stacks += kStack) {
         new (pool + pool_size) Thread();
         pool[pool_size].stack = stacks;
+        memcpy(stacks, &kMark, sizeof kMark);
     }
 }
 
@@ -193,8 +222,12 @@ bool run(dim3 grid, dim3 threads, size_t shared_bytes, bool together, const Kern
     kernel_of_call = &kernel;
     gridDim = grid;
     blockDim = threads;
+    for (size_t t = 0; t < resident * count; t++) pool[t].place = place_in(threads, t % count);
     for (size_t first = 0; first < blocks; first += resident) {
-        for (size_t t = 0; t < resident * count; t++) prepare(pool[t], place_in(threads, t % count));
+        for (size_t t = 0; t < resident * count; t++) {
+            pool[t].stack_pointer = nullptr;  // it begins
+            pool[t].state = READY;
+        }
         for (bool going = true; going;) {
             going = false;
             for (size_t b = 0; b < resident; b++) {

@@ -212,8 +212,12 @@ def test_ctrl_c_leaves_the_best_model_so_far():
 
 def test_the_number_of_threads_changes_no_bit():
     X, y = problem(3)
-    one, two = (BMRMClassifier("logistic", n_jobs=jobs).fit(X, y) for jobs in (1, 2))
-    np.testing.assert_array_equal(one.coef_, two.coef_)
+    one, *others = (
+        BMRMClassifier("logistic", **words).fit(X, y)
+        for words in ({"n_jobs": 1}, {"n_jobs": 2}, {"threads": 2}, {"threads": 1, "n_jobs": 2})
+    )
+    for other in others:
+        np.testing.assert_array_equal(one.coef_, other.coef_)
 
 
 @pytest.mark.parametrize("names", [["no", "yes"], [3, 7], ["a", "b", "c"]])

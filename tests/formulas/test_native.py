@@ -2,6 +2,7 @@
 
 import gc
 import linecache
+import os
 import signal
 import subprocess
 import sys
@@ -91,3 +92,23 @@ def test_ctrl_c_ends_the_wait_for_a_compiler():
 def test_a_failure_of_the_work_is_raised():
     with pytest.raises(ZeroDivisionError):
         wait_for(lambda: 1 // 0)
+
+
+CYCLES = """
+import gc, types
+from bmrm.formulas.cpu import native
+for _ in range(5):
+    text = f"define void @{native.NAME}(ptr %p) {{ ret void }}"
+    cycle = types.SimpleNamespace(code=native.compile_text(text))
+    cycle.itself = cycle
+    cycle.code(None)
+    del cycle
+    gc.collect()
+"""
+
+
+@needs_compiler
+def test_code_in_cycles_is_collected():
+    """Whoever collects cycles finishes their objects in any order; memory that is freed is overwritten."""
+    environ = {**os.environ, "MALLOC_PERTURB_": "165"}
+    subprocess.run([sys.executable, "-c", CYCLES], env=environ, check=True)

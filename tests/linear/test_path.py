@@ -81,14 +81,15 @@ def test_it_is_a_sequence(data):
     along = bmrm.path(data, lams=LAMS)
     assert [r.lam for r in along] == list(along.lams) == LAMS
     assert (len(along), along[-1].lam, along[1:].lams) == (3, 1e-2, (1e-1, 1e-2))
-    assert repr(along) == f"Path(lams={LAMS})"
+    assert repr(along).startswith("Path of 3 lams, the strongest first\n")
     assert along.index(along[1]) == 1
     assert along[0] not in along[1:]
 
 
 def test_the_table_has_a_line_per_lam(data):
     along = bmrm.path(data, lams=LAMS, max_iter=3, tol=1e-9)
-    lines = [line.split() for line in str(along).splitlines()]
+    _, certificates, weights = str(along).split("\n\n")
+    lines = [line.split() for line in certificates.splitlines()]
     assert lines[0] == ["lam", "objective", "lower", "bound", "gap", "passes", "seconds", "status"]
     assert [line[0] for line in lines[1:]] == ["0.1", "0.01", "0.001"]
     by_lam = {r.lam: r for r in along}
@@ -96,6 +97,11 @@ def test_the_table_has_a_line_per_lam(data):
         result = by_lam[float(line[0])]
         assert float(line[1]) == pytest.approx(result.objective, rel=1e-7)
         assert line[-1] == result.status == "max_iter"
+    head, first, *_, last = weights.splitlines()
+    assert head.split() == ["feature", "lam", "0.1", "lam", "0.01", "lam", "0.001"]
+    largest = int(np.abs(by_lam[1e-3].w).argmax())
+    assert first.split() == [str(largest), *(f"{by_lam[lam].w[largest]:.6g}" for lam in (1e-1, 1e-2, 1e-3))]
+    assert last == "... and 10 more"
 
 
 def test_progress_and_interrupt(data):
@@ -137,7 +143,7 @@ def test_a_picture_shows_the_numbers(data):
 
 def test_a_picture_counts_whole_passes_and_hides_no_point(data):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` installs it")
-    ax = bmrm.path(data, lams=LAMS).plot()
+    ax = plots.plot_path(bmrm.path(data, lams=LAMS))
     ax.figure.draw_without_rendering()
     passes = next(other for other in ax.figure.axes if other is not ax)
     assert all(float(tick).is_integer() for tick in passes.get_yticks())
@@ -145,6 +151,27 @@ def test_a_picture_counts_whole_passes_and_hides_no_point(data):
     labels = {text.get_text() for text in legend.get_texts()}
     assert labels == {"objective", "lower bound", "passes over the data (right)"}
     assert legend.get_window_extent().y0 >= ax.get_window_extent().y1
+
+
+def test_a_path_is_drawn_as_weights_with_names():
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` installs it")
+    names = ["_hidden", "$x^", "<b>", *(f"x{j}" for j in range(57))]
+    X = np.random.default_rng(0).standard_normal((200, 60))
+    w = np.r_[5.0, -4.0, 3.0, np.zeros(57)]
+    along = bmrm.path(X, X @ w, lams=LAMS, loss="squared")
+    along = bmrm.linear.path.Path([replace(r, feature_names=tuple(names)) for r in along])
+    ax = along.plot()
+    ax.figure.draw_without_rendering()  # a name that is no formula draws too
+    legend = ax.get_legend()
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert len(labels) == plots.MAX_NAMED
+    assert labels[:3] == [" _hidden", "$x^", "<b>"]
+    assert legend.get_title().get_text() == f"Weights over lam, the {plots.MAX_LINES} largest of 60"
+    lines = {line.get_label(): line for line in ax.get_lines()}
+    by_lam = sorted(along, key=lambda r: r.lam)
+    assert list(lines[" _hidden"].get_ydata()) == [r.w[0] for r in by_lam]
+    assert list(lines["$x^"].get_xdata()) == [r.lam for r in by_lam]
+    assert len(ax.get_lines()) == plots.MAX_LINES + 1
 
 
 @pytest.mark.parametrize("end", ["smallest", "largest", None])

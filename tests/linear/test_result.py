@@ -21,7 +21,7 @@ def test_a_result_prints_its_certificate(result):
     share = 100 * result.gap / result.lower_bound
     first, *lines = str(result).splitlines()
     assert first.startswith(f"converged after {result.n_iter} iterations, ")
-    assert lines == [
+    assert lines[:3] == [
         f"objective    {result.objective:.10g}",
         f"lower bound  {result.lower_bound:.10g}",
         f"gap          {result.gap:.3g}: at most {share:.2g} % above the optimum",
@@ -29,9 +29,10 @@ def test_a_result_prints_its_certificate(result):
 
 
 def test_a_notebook_shows_the_certificate(result):
-    cells = dict(re.findall("<tr><th>(.*?)</th><td>(.*?)</td></tr>", result._repr_html_()))
+    shown = result._repr_html_()
+    cells = dict(re.findall("<tr><th>(.*?)</th><td>(.*?)</td></tr>", shown))
     assert cells["objective"] == f"{result.objective:.10g}"
-    assert cells["status"] == "converged"
+    assert shown.startswith("<p>converged after ")
     assert cells["data"] == "4 rows, 2 features, 8 values"
 
 

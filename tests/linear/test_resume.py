@@ -81,7 +81,7 @@ def test_x_on_a_gpu_has_the_checksum_of_the_arrays_that_were_uploaded(monkeypatc
 
 
 class Landed:
-    """Numbers on a device, as `bmrm.matrix._cuda.LandedArray` has them: a slice is a copy on the host."""
+    """Numbers on a device, as `bmrm.matrix._cuda.HeldArray` has them: a slice is a copy on the host."""
 
     def __init__(self, numbers):
         self.numbers, self.shape, self.dtype = numbers, numbers.shape, numbers.dtype

@@ -422,7 +422,7 @@ def recorded(choice_gpu, slower):
     measured = [(2 if i == slower else 1) * seconds for i, seconds in enumerate(predicted)]
     return {
         "matrix": f"mtx/{slower}", "values": "float32", "op": "normal", "statistics": stats, "plans": plans,
-        "predicted": predicted, "trial": measured, "measured": measured, "tuning_seconds": 2e-3,
+        "predicted": predicted, "trial": measured, "measured": measured, "cold": [], "tuning_seconds": 2e-3,
         "tried": cuda.worth_timing(CONSTANTS, stats, plans, predicted),
     }  # fmt: skip
 
@@ -467,6 +467,23 @@ def test_the_benchmark_reports_the_loss_of_a_wrong_prediction(choice_gpu, capsys
     assert "FAIL" in capsys.readouterr().out
 
 
+def test_the_benchmark_says_what_fewer_kernels_lose(choice_gpu):
+    rows = [recorded(choice_gpu, None)]
+    plans, seconds = rows[0]["plans"], rows[0]["measured"]
+    found = choice_gpu.fewer_kernels(rows, CONSTANTS)
+    least = {
+        kernel: min(s for p, s in zip(plans, seconds, strict=True) if p.kernel == kernel)
+        for kernel in {plan.kernel for plan in plans}
+    }
+    first, second = sorted(least, key=least.get)[:2]
+    assert found["kept"][0]["by mean"] == {"names": first, "mean": 0, "worst": 0}
+    assert [each["number"] for each in found["kept"]] == list(range(1, len(least)))
+    costs = {each["kernel"]: each for each in found["without"]}
+    assert [name for name, cost in costs.items() if cost["best"]["worst"] > 0] == [first]
+    assert costs[first]["best"]["mean"] == pytest.approx(least[second] / least[first] - 1)
+    assert "cold" not in costs[first]
+
+
 def test_results_are_read_back_and_predicted_again(choice_gpu, tmp_path, monkeypatch, capsys):
     rows = [recorded(choice_gpu, 0), recorded(choice_gpu, None)]
     rows[0]["measured"][2] = None
@@ -476,14 +493,15 @@ def test_results_are_read_back_and_predicted_again(choice_gpu, tmp_path, monkeyp
         assert found["statistics"] == row["statistics"]
         assert found["plans"] == row["plans"]
         assert found["tried"] == row["tried"]
-        for name in ("predicted", "trial", "measured"):
+        for name in ("predicted", "trial", "measured", "cold"):
             numbers = [[0 if seconds is None else seconds for seconds in r[name]] for r in (found, row)]
             assert numbers[0] == pytest.approx(numbers[1], rel=1e-3)
     path = tmp_path / "results.json"
     path.write_text(json.dumps({"gpu": H200, "constants": CONSTANTS, "rows": packed}))
-    monkeypatch.setattr("sys.argv", ["choice_gpu.py", "--refit", str(path)])
+    monkeypatch.setattr("sys.argv", ["choice_gpu.py", "--refit", str(path), "--out", str(path)])
     choice_gpu.main()
     assert "2 matrices, 2 products" in capsys.readouterr().out
+    assert json.loads(path.read_text())["figures"]["products"] == 2
 
 
 class OnNoDevice:
@@ -531,7 +549,7 @@ def test_the_benchmark_measures_both_products_of_each_matrix(choice_gpu, monkeyp
     monkeypatch.setattr(choice_gpu, "_cuda", Backend)
     named = importlib.import_module("benchmarks.gpu.choice_matrices").generated()
     wanted = next(name for name, _ in named if name.endswith(" 2000 x 300, 16 a row"))
-    rows = list(choice_gpu.measure(choice_gpu.made(wanted), 60, None))
+    rows = list(choice_gpu.measure(choice_gpu.made([wanted]), 60, None))
     assert [(row["matrix"], row["op"]) for row in rows] == [(wanted, "normal"), (wanted, "transposed")]
     for row in rows:
         kernels = [plan.kernel for plan in row["plans"]]
@@ -540,7 +558,7 @@ def test_the_benchmark_measures_both_products_of_each_matrix(choice_gpu, monkeyp
         assert row["peer"] is None
     figures = choice_gpu.summarise(rows, verbose=False)["figures"]
     assert figures["predicted worst"] == 0
-    assert list(choice_gpu.measure(choice_gpu.made(wanted), -1, None)) == []
+    assert list(choice_gpu.measure(choice_gpu.made([wanted]), -1, None)) == []
     assert f"out of time before {wanted}" in capsys.readouterr().out
 
 
@@ -565,10 +583,22 @@ def test_the_benchmark_counts_as_the_tuner_does(choice_gpu):
 def test_the_results_become_a_section_of_the_page(choice_gpu, tmp_path, monkeypatch, capsys):
     pages = importlib.import_module("benchmarks.tables.pages")
     rows = [recorded(choice_gpu, 0), recorded(choice_gpu, None)]
-    summary = choice_gpu.summarise(rows, verbose=False)
+    stored = choice_gpu.summary_of(rows, CONSTANTS, verbose=False)
     monkeypatch.setattr(choice_gpu.report, "RESULTS", tmp_path)
-    stored = {**summary, "one_hot": choice_gpu.one_hot(rows)}
     choice_gpu.report.write(tmp_path / "choice_gpu.json", choice_gpu.SECTIONS, gpu=H200, **stored)
     section = pages.page("", "choice_gpu")
     assert "| products run to choose, at most |" in section
     assert "| published | 2 |" in section
+
+
+def test_the_families_of_matrices_are_as_named(choice_gpu, monkeypatch):
+    matrices = importlib.import_module("benchmarks.gpu.choice_matrices")
+    assert {name.split()[0] for name, _ in matrices.families()} == set(matrices.FAMILIES)
+    found = matrices.with_values(*matrices.grid((5, 6), matrices.PLANE, 1), "ones", 0)
+    assert (found.shape, (np.diff(found.indptr) == 5).sum()) == ((30, 30), 3 * 4)
+    found = matrices.with_values(*matrices.grid((5, 6), matrices.TRIANGLES, 2), "ones", 0)
+    assert (found.shape, (np.diff(found.indptr) == 14).sum()) == ((60, 60), 2 * 3 * 4)
+    found = matrices.with_values(*matrices.with_full_rows(300, 4), "ones", 0)
+    assert (np.diff(found.indptr) == 300).sum() == 2
+    monkeypatch.delenv("BMRM_TEST_DATA", raising=False)
+    assert list(matrices.published()) == []

@@ -49,6 +49,7 @@ class Rounded:
     """
 
     location = "host"  # solves keep their vectors there
+    host_bytes = 0
     weighted_gram_work = float("inf")
     room = 10**6  # stored values
     caps = itertools.count(1)

@@ -113,6 +113,7 @@ class FakeMatrix:
     """A matrix on the CPU, made of the memory that arrays show."""
 
     location = "host"
+    host_bytes = 0
     weighted_gram_work = float("inf")
 
     def __init__(self, *arrays, dense=None, device, dtype, plan=None, **options):

@@ -97,6 +97,9 @@ def test_points_that_are_on_the_gpu(dtype):
 def test_points_of_other_types_on_either_side():
     x, y = make("uniform", N, 4).astype(np.float32), make("uniform", N, 4, 1)
     check(3, x, y, given=(Points(on_device(x)), Points(y, device="cuda")))
+    check(3, x, y)
+    check(3, y, x, metric="cosine")
+    check(3, x[:, ::-1])  # not contiguous
     box = [1.0, 0.0, 0.3, 0.0]
     check(3, x, y, box=box, given=(Points(on_device(x), box=box), Points(y, box=box, device="cuda")))
 
@@ -205,6 +208,56 @@ def test_the_estimator():
     for here, there in zip(found.kneighbors(), expected.kneighbors(), strict=True):
         np.testing.assert_array_equal(here, there)
     assert (found.radius_neighbors_graph(x[:9], 0.4) != expected.radius_neighbors_graph(x[:9], 0.4)).nnz == 0
+
+
+def check_tree(k, x, y=None, metric="euclidean"):
+    found, expected = nearest(k, x, y, metric=metric, device="cuda"), sorted_neighbours(k, x, y, metric)
+    for here, wanted in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(here, wanted)
+
+
+TREE = sized(600, 5000)  # points from which a tree is used
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("metric", few(METRICS, 5))
+def test_a_tree_of_few_axes(metric, kind):
+    for axes in few((3, 6, 1, 2, 5), 2):
+        x, y = (make(kind, TREE, axes, seed) for seed in (0, 1))
+        check_tree(7, x, metric=metric)
+        check_tree(1, x[:130], y, metric=metric)
+
+
+@pytest.mark.parametrize("k", [1, 2, 128, 129])
+def test_a_tree_and_many_neighbours(k):
+    """Lattices have many points at the same distance. Above 128 neighbours there is no tree."""
+    x = RNG(4).integers(0, 6, (sized(1100, 40_000), 3)).astype(float)
+    y = RNG(5).integers(-3, 9, (131, 3)) * 0.5
+    check_tree(k, y, x)
+
+
+def test_all_neighbours_by_a_tree():
+    """Fewer points than a tree pays for, and one more."""
+    for n in (511, 512, 513):
+        x, y = make("uniform", n, 3), make("lattice", n, 2)
+        check_tree(min(n - 1, 128), x)
+        check_tree(n - 1, y)
+
+
+def test_rows_outside_of_a_tree():
+    y = make("uniform", TREE, 3)
+    x = np.concatenate([y[:50] + 1e6, y[:50] - 7.0, y[:50] * 1e200, np.zeros((50, 3))])
+    check_tree(3, x, y)
+    y[5] = 1e30  # so that all others have one place on the curve
+    check_tree(3, y)
+
+
+def test_rows_of_several_tasks_by_a_tree():
+    x = RNG(6).random((sized(4500, 30_000), 3)).astype(np.float32)
+    x[::7] = x[0]  # copies
+    here, there = nearest(4, Points(on_device(x))), nearest(4, x, device="cpu")
+    for found, expected in zip(here, there, strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 ROUNDED = sized(300, 3000)  # points from which tensor cores are used

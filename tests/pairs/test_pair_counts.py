@@ -230,5 +230,6 @@ def test_the_second_set_is_in_the_box_of_the_first():
 
 def test_shown():
     found = histogram([[0.0], [1.0]], edges=[0, 1, 2])
-    assert repr(found) == "<Histogram: 2 bins from 0 to 2, 1 pairs>"
+    assert repr(found).splitlines()[0] == "Histogram: 2 bins from 0 to 2, 1 pairs"
+    assert repr(found).splitlines()[-2:] == ["   0   1      0", "   1   2      1"]
     assert {"Histogram", "PairPlan", "Points", "count", "explain", "histogram"} <= set(pairs.__all__)

@@ -621,18 +621,18 @@ def test_compressed_rows_on_a_gpu_are_used_in_place(ones, library, monkeypatch):
         assert sizes[: len(sizes) // 2].count(8 * 1001) == expected
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("size", [9_999, 10_000, 54_321, 1 << 17])
-def test_large_arrays_are_uploaded_through_pinned_pieces(workers, size, library, monkeypatch):
+def test_large_arrays_are_uploaded_through_pinned_pieces(threads, size, library, monkeypatch):
     monkeypatch.setattr(pinned, "MIN_PINNED_BYTES", 10_000)
     monkeypatch.setattr(pinned, "PINNED_PIECE_BYTES", 4096)
     on = driver.Device(0)
-    on._pinned = pinned.PinnedPieces(on, workers)
+    on._pinned = pinned.PinnedPieces(on, threads)
     given = RNG.integers(0, 255, size, np.uint8)
     given.flags.writeable = False
     np.testing.assert_array_equal(on.upload(given).numpy(), given)
     assert (
-        library.copied == len(library.copies) == (-(-size // 4096) if workers > 1 and size >= 10_000 else 0)
+        library.copied == len(library.copies) == (-(-size // 4096) if threads > 1 and size >= 10_000 else 0)
     )
     by_columns = np.asfortranarray(given[:9_998].reshape(2, -1).astype(float))
     np.testing.assert_array_equal(on.upload(by_columns).numpy(), by_columns)

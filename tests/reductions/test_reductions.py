@@ -2,7 +2,6 @@
 """Reductions against NumPy in float64, and compiled code against the plain loop."""
 
 import copy
-import json
 import pickle
 import subprocess
 import sys
@@ -433,9 +432,9 @@ def test_without_a_compiler_the_plain_loop_runs_if_it_is_short(monkeypatch):
     X, centers = rows(np.random.default_rng(1), (50, 3), float), np.eye(3)
     expected = CASES["k-means"].expected(X, {"w": np.ones(50), "centers": centers})
     check(kmeans_step(X, w=1.0, centers=centers), expected, 1e-12)
-    with pytest.raises(BmrmError, match=r"would take about \d+ s for 10000000 rows; pip install"):
+    with pytest.raises(BmrmError, match=r"would take about \d+ s for 10000000 rows; the extra"):
         kmeans_step(np.broadcast_to(X[0], (10_000_000, 3)), w=1.0, centers=np.ones((20, 3)))
-    with pytest.raises(BmrmError, match="found no compiler for the CPU; pip install"):
+    with pytest.raises(BmrmError, match="found no compiler for the CPU; the extra"):
         kmeans_step.source("cpu", X, w=1.0, centers=centers)
 
 
@@ -493,25 +492,3 @@ def test_division_and_remainder_are_those_of_python():
         assert zero.fd.tolist()[:2] == [inf, -inf]
         assert np.isnan(zero.fd[2])
         assert np.isnan(zero.fm).all()
-
-
-def test_the_figures_of_the_page_are_what_the_results_say():
-    root = Path(__file__).parents[2]
-    text = " ".join((root / "docs" / "passes.md").read_text().split())
-    rows_ = json.loads((root / "benchmarks" / "results" / "reductions_cpu.json").read_text())["rows"]
-
-    def ratios(peer, *, slow):
-        of = [
-            row["seconds"]
-            for row in rows_
-            if (row["program"] in ("histogram", "sums by memberships")) == slow
-        ]
-        return [seconds["ours"] / seconds[peer] for seconds in of]
-
-    numba, numpy_ = ratios("numba", slow=False), [r for slow in (0, 1) for r in ratios("numpy", slow=slow)]
-    assert f"took {min(numba):.2f} to {max(numba):.2f} times the processor time of Numba's" in text
-    assert f"took up to {max(ratios('numba', slow=True)):.2f} times as long" in text
-    assert f"and {min(numpy_):.2f} to {max(numpy_):.2f} times NumPy's" in text
-    for peer, words in (("ours", "Compiling took"), ("numba", "and with Numba")):
-        spent = [row["compile_seconds"][peer] for row in rows_]
-        assert f"{words} {min(spent):.2f} to {max(spent):.2f} s" in text

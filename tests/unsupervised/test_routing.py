@@ -120,7 +120,10 @@ def test_arguments_that_change_nothing_are_taken():
     np.testing.assert_array_equal(taken.labels_, plain.labels_)
     assert taken.get_params()["algorithm"] == "elkan"
     GaussianMixture(2, verbose_interval=5, random_state=0).fit(X)
-    np.testing.assert_array_equal(MDS(2, n_jobs=2).fit_transform(X), MDS(2).fit_transform(X))
+    for jobs in (2, -1):
+        np.testing.assert_array_equal(MDS(2, n_jobs=jobs).fit_transform(X), MDS(2).fit_transform(X))
+    with pytest.raises(ParameterError, match="n_jobs: found 0, expected a positive number, or -1"):
+        MDS(2, n_jobs=0).fit(X)
 
 
 @pytest.mark.parametrize("kind", [KMeans, PCA, TruncatedSVD, MDS])

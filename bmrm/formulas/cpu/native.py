@@ -12,6 +12,7 @@ import functools
 import importlib.util
 import threading
 from typing import Any
+from weakref import finalize
 
 from bmrm.base.interrupts import wait_for
 from bmrm.errors import BmrmError
@@ -89,26 +90,37 @@ def _compile(text: str) -> Any:
         code = object_cache.load_or_make(
             f"{versions}\n{processor}\n{text}", lambda: _make_object(text, machine)
         )
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly("", llvm.create_context()), machine)
+        context = llvm.create_context()
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly("", context), machine)
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         function: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.get_function_address(NAME))
-        function.engine = engine  # its memory holds the code
+        # The engine's memory holds the code. Whoever collects cycles may finish a context before its engine,
+        # which would then use it: so neither is ever garbage, and both go with the function, in this order.
+        finalize(function, _dispose, context, engine).atexit = False
         return function
+
+
+def _dispose(context: Any, engine: Any) -> None:
+    engine.close()
+    context.close()
 
 
 def _make_object(text: str, machine: Any) -> bytes:
     """Compile LLVM text to the bytes of an object file."""
     import llvmlite.binding as llvm
 
+    context = llvm.create_context()
     try:
-        module = llvm.parse_assembly(text, llvm.create_context())
-        module.verify()
+        with llvm.parse_assembly(text, context) as module:
+            module.verify()
+            module.triple = llvm.get_default_triple()
+            module.data_layout = str(machine.target_data)
+            options = llvm.create_pipeline_tuning_options(speed_level=SPEED_LEVEL)
+            with llvm.create_pass_builder(machine, options) as passes:
+                passes.getModulePassManager().run(module, passes)
+            return bytes(machine.emit_object(module))
     except RuntimeError as error:
         raise BmrmError(f"LLVM: found {str(error).strip()}, expected valid text") from None
-    module.triple = llvm.get_default_triple()
-    module.data_layout = str(machine.target_data)
-    options = llvm.create_pipeline_tuning_options(speed_level=SPEED_LEVEL)
-    passes = llvm.create_pass_builder(machine, options)
-    passes.getModulePassManager().run(module, passes)
-    return bytes(machine.emit_object(module))
+    finally:
+        context.close()  # after its module, in whatever order the objects are collected

@@ -15,7 +15,7 @@ from bmrm.base.foreign_arrays import LEGACY_STREAM
 from bmrm.base.host_memory import require_memory
 from bmrm.base.recent import Recent
 from bmrm.distributed.row_set import RowSet
-from bmrm.distributed.rows import StoredRows
+from bmrm.distributed.rows import DOUBLE, SINGLE, StoredRows
 from bmrm.errors import DataError, ReductionError
 from bmrm.formulas.analysis.layout import Place, places_of, sizes_of
 from bmrm.formulas.language.expressions import Given
@@ -36,7 +36,7 @@ NO_SETS: Mapping[str, StoredRows] = MappingProxyType({})
 MAX_PLANS = 64
 """Number of combinations of types and shapes whose trees, sizes and code a function remembers."""
 
-NUMPY = {"int": np.int64, "bool": np.uint8}
+NUMPY: dict[str, np.dtype[Any]] = {"int": np.dtype(np.int64), "bool": np.dtype(np.uint8)}
 """Types in which parameters are passed; real numbers have the type of the rows."""
 
 
@@ -143,8 +143,9 @@ class Binder:
         DataError
             If values are not real numbers.
         """
-        name, real = self.source.name, rows.X.dtype.type
-        words = {**words, **{each: X.there if X.on_gpu else X.given for each, X in sets.items()}}
+        name, real = self.source.name, rows.X.dtype
+        if sets:
+            words = {**words, **{each: X.there if X.on_gpu else X.given for each, X in sets.items()}}
         if words.keys() != self._names.keys():
             self._check_names(words)
         arrays = {each: _as_numbers(what, words[each], gpu) for each, what in self._names.items()}
@@ -153,7 +154,7 @@ class Binder:
         key = (rows.X.shape, rows.sparse, *types, *said.items(), self.source.helper_functions())
         plan = self._plans.get(key, lambda: self._plan(rows, arrays, said))
         values = {each: self._convert(plan.program, each, array, real) for each, array in arrays.items()}
-        call = Call(plan.program, rows, plan.sizes, values, real, plan.key, plan.places, sets)
+        call = Call(plan.program, rows, plan.sizes, values, real.type, plan.key, plan.places, sets)
         for each in plan.program.squares:
             narrow = np.asarray(to_host(values[each]), real)
             squares = np.square(narrow, dtype=np.float64).sum(axis=-1)
@@ -249,19 +250,23 @@ class Binder:
         said.setdefault(size, who)
 
     def _convert(
-        self, program: Program, name: str, array: AnyArray, real: type[np.floating[Any]]
+        self, program: Program, name: str, array: AnyArray, real: np.dtype[np.floating[Any]]
     ) -> AnyArray:
         argument = program.arguments[name]
         kind = NUMPY.get(argument.type, real)
-        is_read = array.dtype == kind or (argument.type == "real" and array.dtype == np.float64)
+        is_read = array.dtype == kind or (argument.type == "real" and array.dtype == DOUBLE)
         if is_read and not isinstance(array, np.ndarray) and _is_by_rows(array):
             return array
         held = to_host(array)
         if held.dtype == kind and held.flags.c_contiguous:
             return held
-        require_memory(held.size * np.dtype(kind).itemsize, f"a copy of {self.source.name}: {name}")
-        with np.errstate(over="ignore"):
-            return np.asarray(held, kind, order="C")
+        require_memory(held.size * kind.itemsize, f"a copy of {self.source.name}: {name}")
+        return _as_type(held, kind)
+
+
+@np.errstate(over="ignore")
+def _as_type(array: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
+    return np.asarray(array, kind, order="C")
 
 
 def _is_by_rows(array: GpuArray | DeviceArray) -> bool:
@@ -275,24 +280,35 @@ def to_host(array: AnyArray) -> NDArray[Any]:
 
 def _as_numbers(what: str, value: Any, gpu: bool) -> AnyArray:
     """Convert an argument to an array of real, whole or truth values; if allowed, on a GPU."""
-    if gpu and arguments.is_on_device(value) and not arguments.is_sparse(value):
-        held: GpuArray | DeviceArray
-        if isinstance(value, GpuArray):
-            held = value
-        else:
-            held = DeviceArray(what, value, None, None, any_order=True, stream=LEGACY_STREAM)
-        is_exact = held.dtype.kind in "ib" or held.dtype in (np.float32, np.float64)
-        return held if is_exact else _as_numbers(what, held.numpy(), gpu)
     if type(value) in (float, bool):
         return np.array(value)
+    held = _find_on_gpu(what, value) if gpu else None
+    if held is not None:
+        return held if _is_exact(held.dtype) else _as_numbers(what, held.numpy(), gpu)
     array = arguments.array(what, value)
-    if array.dtype.kind in "ib" or array.dtype in (np.float32, np.float64):
+    if _is_exact(array.dtype):
         return array
     if array.dtype.kind == "u":
         if array.dtype.itemsize == 8 and array.size and int(array.max()) >= 2**63:
             raise DataError(f"{what}: found {array.max()}, expected whole numbers of at most 63 bits")
         return array.astype(np.int64)
     return arguments.numbers(what, value)
+
+
+def _find_on_gpu(what: str, value: Any) -> GpuArray | DeviceArray | None:
+    """Return a dense array that is on a GPU; None for all else."""
+    if type(value) is np.ndarray:
+        return None
+    if isinstance(value, GpuArray):
+        return value
+    place = arguments.find_device(value)
+    if place is None or arguments.is_sparse(value):
+        return None
+    return DeviceArray(what, value, None, None, any_order=True, stream=LEGACY_STREAM, place=place)
+
+
+def _is_exact(dtype: np.dtype[Any]) -> bool:
+    return dtype in (SINGLE, DOUBLE) or dtype.kind in "ib"
 
 
 def _as_size(name: str, word: str, value: Any) -> int:

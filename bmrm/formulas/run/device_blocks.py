@@ -102,6 +102,8 @@ class _Copied(RowBlocks[_Uploaded]):
 class _InPlace:
     """The blocks of rows that are on the GPU."""
 
+    lock: AbstractContextManager[Any] = nullcontext()
+
     def __init__(self, on: Device, X: StoredRows, each: int) -> None:
         uploaded = {name: on.upload(array) for name, array in X.arrays(slice(0, len(X))).items()}
         entries = X.entries() | {name: array.address for name, array in uploaded.items()}
@@ -111,7 +113,6 @@ class _InPlace:
             for some in block_parts(len(X), each)
         ]
         self.resident = len(self.on)
-        self.lock: AbstractContextManager[Any] = nullcontext()
 
     def pass_over(self) -> Iterator[int]:
         yield from range(self.resident)

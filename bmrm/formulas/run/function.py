@@ -131,7 +131,7 @@ class CompiledFunction:
             raise ParameterError(f"source: found {target!r}, expected {' or '.join(TARGETS)}")
         if target == "cpu" and not native.can_compile():
             raise BmrmError(
-                f"{self._source.name}: found no compiler for the CPU; pip install bmrm[reductions] adds one"
+                f"{self._source.name}: found no compiler for the CPU; the extra `reductions` adds one"
             )
         call = self._call(data, words)
         if target == "cpu":

@@ -76,6 +76,10 @@ BYTES, NUMBERS = np.dtype(np.uint8), np.dtype(np.float64)
 Table: TypeAlias = "ctypes.Array[ctypes.c_int64]"
 """What a kernel gets: addresses and numbers."""
 
+Addresses: TypeAlias = "ctypes.Array[ctypes.c_void_p]"
+Parameters = ctypes.c_void_p * 2
+"""The addresses of the two tables: the second kernel gets both, the first one has the first only."""
+
 ITEMS = {
     "": "",
     "float": "float",
@@ -219,15 +223,15 @@ class _Chunking:
         found, warps = max(1, -(-rows // self._rows)), self._kernels.warps
         return -(-found // warps) * warps if self._kernels.together else found
 
-    def launch(self, i: int, table: Table, total: Table, grid: int | None) -> None:
+    def launch(self, i: int, table: Table, parameters: Addresses, grid: int | None) -> None:
         """Launch the kernels over a block; the context must be current."""
         kernels, some, chunks = self._kernels, self.blocks[i], self._chunks[i]
         slots = kernels.slots
         table[slots["last"]], table[slots["chunks"]] = some.stop - some.start, chunks
         table[slots["chunk_rows"]] = self._rows
         grid = min(kernels.blocks, -(-chunks // kernels.warps)) if grid is None else grid
-        kernels.module.launch(kernels.rows, grid, kernels.threads, kernels.shared_bytes, table)
-        kernels.module.launch(kernels.combine, kernels.combine_blocks, COMBINE_THREADS, 0, table, total)
+        kernels.module.launch(kernels.rows, grid, kernels.threads, kernels.shared_bytes, parameters)
+        kernels.module.launch(kernels.combine, kernels.combine_blocks, COMBINE_THREADS, 0, parameters)
 
 
 class _ErrorWord(NamedTuple):
@@ -330,6 +334,7 @@ class GpuRunner:
         here, each = call.rows.here, rows_of_blocks(call.rows.X)
         chunking, slots = kernels.chunking(here, each), kernels.slots
         table, total = type(kernels.table).from_buffer_copy(kernels.table), type(kernels.table)()
+        parameters = Parameters(ctypes.addressof(table), ctypes.addressof(total))
         table[slots["leave"]] = leave
         owners = self._fill_arguments(on, call, table, slots)
         outputs = {name: on.allocate((here, *shape), dtype) for name, shape, dtype in kernels.outputs}
@@ -356,7 +361,7 @@ class GpuRunner:
                     total[slots["error"]] = ctypes.addressof(error.here)
                     for slot, offset in kernels.results:
                         total[slot] = parts.address + i * kernels.result_bytes + offset
-                    chunking.launch(i, table, total, grid)
+                    chunking.launch(i, table, parameters, grid)
                     if i >= on_gpu.resident:  # another block comes to its place
                         on.wait()
                         if error.here.value != NO_FAILURE:
@@ -399,7 +404,7 @@ class GpuRunner:
                 if entry in owners:
                     continue
                 if isinstance(array, np.ndarray) or not _is_on(on, array):
-                    array = self._upload(on, np.asarray(to_host(array), order="C"))
+                    array = self._upload(on, to_host(array))
                 table[slots[entry]], owners[entry] = array.address, array
         return owners
 
@@ -439,4 +444,6 @@ def _to_host(call: Call, parts: GpuArray, outputs: dict[str, GpuArray]) -> Pass:
 
 
 def _is_on(on: Device, array: GpuArray | DeviceArray) -> bool:
+    if isinstance(array, GpuArray):
+        return array.device is on
     return array.address == 0 or pointer_device(array.address) == on.number

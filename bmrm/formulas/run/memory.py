@@ -21,15 +21,15 @@ VECTORS_PER_LANES = 4
 """Vector registers that one local number takes: several, so that sums of one row need not wait."""
 
 
-def require_room(source: FunctionSource, call: Call, parts: int, workers: int) -> None:
+def require_room(source: FunctionSource, call: Call, parts: int, threads: int) -> None:
     """Raise `HostMemoryError` if the results and local arrays of a pass do not fit into main memory."""
     outputs = sum(
         np.dtype(output_type(a, call.real)).itemsize * call.rows.here * math.prod(call.shape(a))
         for a in call.program.outputs()
     )
     lanes = choose_lanes(call) if native.can_compile() else 1
-    arrays = workers * lanes * sum(array_bytes(call))
-    advice = "smaller sizes or order='any' need less" if parts > workers else "smaller sizes need less"
+    arrays = threads * lanes * sum(array_bytes(call))
+    advice = "smaller sizes or order='any' need less" if parts > threads else "smaller sizes need less"
     require_memory(
         8 * parts * call.numbers + outputs + arrays,
         f"the results of {source.name} and its arrays",

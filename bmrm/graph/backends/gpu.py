@@ -47,9 +47,10 @@ from bmrm.graph.backends.host import (
     bound_rounding,
     transition_values,
 )
+from bmrm.graph.device_edges import Shares
 from bmrm.graph.graph import Graph
 from bmrm.io.csr import Csr
-from bmrm.matrix._cpu import FREE_SHARE, PARTIAL_THREADS, PIECE_NONZEROS, SPLIT_NONZEROS
+from bmrm.matrix._cpu import PARTIAL_THREADS, PIECE_NONZEROS, SPLIT_NONZEROS
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.matrix.gpu.memory import (
     MemoryPlan,
@@ -57,6 +58,7 @@ from bmrm.matrix.gpu.memory import (
     check_resident,
     divide_memory,
     plan_text,
+    usable_bytes,
 )
 from bmrm.matrix.resident import build_with_known_plans
 
@@ -117,24 +119,25 @@ def upload(
 ) -> _cuda.Matrix:
     """Put a matrix on a device; ``spare`` are the bytes that are left for vectors, of at most ``limit``."""
     cuda = import_cuda()
+    shares: Any = X.data
+    if isinstance(shares, Shares):
+        X = X._replace(data=shares.of_type(dtype))
     options: dict[str, Any] = {"dtype": np.dtype(dtype), "device": device, "spare": spare}
     options |= {"transpose": transpose, "memory_limit": limit, "tune": tune}
     if plan is not None:
-        matrix: _cuda.Matrix = cuda.Matrix(X.indptr, X.indices, X.data, X.shape, plan=plan, **options)
-        return matrix
-    return build_with_known_plans(cuda, X, np.dtype(dtype), cuda.device_info(device)["name"], options)
+        options["plan"] = plan
+        matrix: _cuda.Matrix = cuda.Matrix(*X, **options)
+    else:
+        matrix = build_with_known_plans(cuda, X, np.dtype(dtype), cuda.device_info(device)["name"], options)
+    if isinstance(shares, Shares):
+        shares.forget()
+    return matrix
 
 
 def format_bytes(X: Csr, dtype: type, *, transpose: bool = False) -> int:
     """Predict the bytes of a matrix on a device."""
     value_bytes = 0 if X.data is None else np.dtype(dtype).itemsize
     return int(import_cuda().Matrix.predict_format(*X.shape, X.nnz, value_bytes, transpose=transpose))
-
-
-def usable_bytes(device: int, limit: int | None) -> int:
-    """Return the bytes of device memory that may be used."""
-    free = int(FREE_SHARE * import_cuda().device_info(device)["free_bytes"])
-    return free if limit is None else limit
 
 
 def plan_one_matrix(size: int, vectors: int, total: int, min_resident: float = 0.0) -> MemoryPlan:
@@ -198,17 +201,26 @@ class GpuTransitions:
 
     def __init__(self, graph: Graph, weighted: bool, device: int = 0, limit: int | None = None) -> None:
         self.graph, self.n = graph, graph.n_nodes
-        starts, sources, _ = graph.edges_by_target
-        values, self._scale = transition_values(graph, weighted)
-        self.n_own = len(starts) - 1
-        self._edges, self._device, self._limit = (
-            Csr(starts, sources, values, (self.n_own, self.n)),
-            device,
-            limit,
-        )
+        if limit is not None:
+            graph.leave_gpu()  # the limit is for matrix and vectors, so edges take nothing besides
+        self._weighted, self._device, self._limit = weighted, device, limit
+        self._edges, self._scale = self._matrix()
+        self.n_own = self._edges.shape[0]
         self._residents: dict[bool, DeviceTransitions] = {}  # by whether it is for several vectors
         self._shared = graph.peers.on_gpus(device)
         self.numbers, self._places = own_numbers(graph)
+
+    def _matrix(self) -> tuple[Csr, Vector]:
+        """Return P' as it is uploaded, from where the edges are, and the factors of what nodes send."""
+        graph, rows = self.graph, self.graph.rows
+        weighted = self._weighted and graph.weighted
+        values: Any = rows.shares_near(self._device) if weighted else None
+        if values is None:
+            values, scale = transition_values(graph, weighted)
+        else:
+            scale = (graph.out_strength() > 0).astype(np.float64)
+        sources = rows.sources_near(self._device)
+        return Csr(rows.starts, sources, values, (len(rows.starts) - 1, self.n)), scale
 
     def walk(self, damping: float, restarts: Restarts) -> GpuWalk:
         return GpuWalk(self, damping, restarts)
@@ -234,7 +246,11 @@ class GpuTransitions:
         cuda = import_cuda()
         spare = cuda.predict_walk_bytes(self.n_own, columns, MAX_IMAGES, self.n)
         plan = "split" if columns > 1 else None
-        exact_bytes = format_bytes(self._edges, np.float64)
+        exact_bytes, light_bytes = (format_bytes(self._edges, kind) for kind in (np.float64, np.float32))
+        needed = light_bytes + exact_bytes + spare
+        if self.graph.rows.gpu is not None and needed > usable_bytes(self._device, self._limit):
+            self.graph.leave_gpu()
+            self._edges, _ = self._matrix()
         left = usable_bytes(self._device, self._limit) - spare - exact_bytes
         parts = [self._edges]
         tune = "best"
@@ -412,10 +428,14 @@ class GpuPair:
         limit: int | None = None,
         min_resident: float = 0.0,
     ) -> None:
-        starts, sources, weights = graph.edges_by_target
+        if limit is not None:
+            graph.leave_gpu()
+        starts, sources = graph.rows.starts, graph.rows.sources_near(device)
         self._peers, self.n = graph.peers, graph.n_nodes
         values, self.exponent = None, 0
-        if weighted and weights is not None:
+        if weighted and graph.weighted:
+            weights = graph.rows.weights
+            assert weights is not None
             # By a power of two, so that squares neither overflow nor underflow and A stays what it is.
             largest = self._peers.largest(np.array([weights.max(initial=0.0)]))[0]
             self.exponent = int(np.frexp(largest)[1])

@@ -83,10 +83,11 @@ def transition_values(graph: Graph, weighted: bool) -> tuple[Vector | None, Vect
 
     Of a shard these are those of its edges and of its nodes.
     """
-    starts, sources, weights = graph.edges_by_target
-    if not weighted or weights is None:
+    if not weighted or not graph.weighted:
         degree = graph.count_out_edges()[graph.own]
-        return None, np.divide(1.0, degree, out=np.zeros(len(starts) - 1), where=degree > 0)
+        return None, np.divide(1.0, degree, out=np.zeros(len(degree)), where=degree > 0)
+    _, sources, weights = graph.edges_by_target
+    assert weights is not None
     sums = graph.out_strength()
     with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
         shares = weights / sums[sources]

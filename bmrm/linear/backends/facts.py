@@ -62,6 +62,7 @@ def facts_of(
         ranks=None if data.group is None else data.group.size,
         owned=data.owned,
         rounds=data.resolution > 0.0,
+        split=data.split,
         storage=storage_reason(data),
         max_blocks=None if borders is None else len(borders) - 1,
         row_square=lambda: float(matrix.mean_squares.sum()),

@@ -6,19 +6,19 @@ each starts from the solutions and cuts of the last one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bmrm import losses
+from bmrm.base.answers import Answer, ShownTable
 from bmrm.base.arguments import flag, is_sparse, matrix, numbers
 from bmrm.base.groups import number_groups
 from bmrm.base.interrupts import HELD, check_signals, interruptible, set_signal_mode
 from bmrm.base.offsets import row_offsets
 from bmrm.base.sparse_tensors import as_scipy
-from bmrm.base.tables import format_table
 from bmrm.base.units import number_text
 from bmrm.base.vectors import Vector
 from bmrm.base.weighting import fill_idle_labels
@@ -76,8 +76,8 @@ HIGHER_IS_BETTER = ("accuracy", "auc", "micro_f1", "macro_f1", "average_precisio
 R_co = TypeVar("R_co", bound="Result | None", covariant=True)
 
 
-@dataclass(frozen=True, eq=False)
-class Selection(Generic[R_co]):
+@dataclass(frozen=True, eq=False, repr=False)
+class Selection(Answer, Generic[R_co]):
     """A grid of lam, scored by cross validation.
 
     Attributes
@@ -119,15 +119,17 @@ class Selection(Generic[R_co]):
     ((2, 3), True)
     """
 
+    _numbers = ("metric", "rule", "lam")
+
     lams: Vector
-    validations: list[CrossValidation] = field(repr=False)
+    validations: list[CrossValidation]
     scores: Vector
     metric: str
     rule: str
-    folds: Folds = field(repr=False)
-    labels: Vector = field(repr=False)
-    weights: Vector = field(repr=False)
-    result: R_co = field(repr=False)
+    folds: Folds
+    labels: Vector
+    weights: Vector
+    result: R_co
 
     @property
     def mean(self) -> Vector:
@@ -203,15 +205,23 @@ class Selection(Generic[R_co]):
             raise DataError("calibration: found several values per row, expected a loss for two classes")
         return calibrate(self.values, self.labels, method, sample_weight=self.weights)
 
-    def __str__(self) -> str:
-        """Format a table with one line per lam: score, standard error, certificates, choice of the rules."""
+    def _title(self) -> str:
+        return ""
+
+    def _facts(self) -> dict[str, Any]:
+        return {}  # all is in the table
+
+    def _columns(self) -> dict[str, Any]:
+        scores = {f"fold{k}": column for k, column in enumerate(self.scores.T)}
+        return {"lam": self.lams, "mean": self.mean, "standard_error": self.standard_error, **scores}
+
+    def _tables(self) -> list[ShownTable]:
+        """Return a line per lam: score, standard error, certificates, choice of the rules."""
         marks = {self.one_standard_error: "within one s.e.", self.best: "best"}
         rows = []
         for k in np.argsort(-self.lams):
             results = self.validations[k].results
-            passes = sum(r.n_iter for r in results)
             gap = max(r.gap / abs(r.objective) if r.objective else r.gap for r in results)
-            status = sorted({r.status for r in results})
             rows.append(
                 [
                     f"{self.lams[k]:.4g}",
@@ -219,13 +229,13 @@ class Selection(Generic[R_co]):
                     f"{self.standard_error[k]:.2g}",
                     f"{np.mean([r.objective for r in results]):.6g}",
                     f"{gap:.1e}",
-                    str(passes),
-                    ", ".join(status),
+                    sum(r.n_iter for r in results),
+                    ", ".join(sorted({r.status for r in results})),
                     marks.get(int(k), ""),
                 ]
             )
         head = ["lam", self.metric, "s.e.", "objective", "worst gap", "passes", "status", ""]
-        return format_table(head, rows)
+        return [ShownTable(dict(zip(head, zip(*rows, strict=True), strict=True)))]
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the mean score and its standard error over lam; see `bmrm.plots.plot_selection`.

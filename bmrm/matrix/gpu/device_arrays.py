@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bmrm.base import _dlpack
-from bmrm.base.arguments import is_on_device, is_sparse_tensor
+from bmrm.base.arguments import find_device, is_on_device, is_sparse_tensor
 from bmrm.base.foreign_arrays import LEGACY_STREAM, detach
 from bmrm.errors import DataError
 from bmrm.io.csr import Csr
@@ -37,7 +37,8 @@ class DeviceArray:
     Raise `DataError` for an array of other dimensions, of numbers other than these types, or not in C order.
     None allows any dimensions or types, ``any_order`` any order. ``stream`` is the number of the stream on
     which the array will be used, if it has one: what the library fills on the same stream needs no waiting.
-    ``waits=False`` leaves it to the caller to use the array only when it is filled.
+    ``waits=False`` leaves it to the caller to use the array only when it is filled. ``place`` is what
+    `find_device` returned, if it was asked.
 
     Attributes
     ----------
@@ -62,15 +63,11 @@ class DeviceArray:
         any_order: bool = False,
         stream: int | None = None,
         waits: bool = True,
+        place: tuple[int, int] | None = None,
     ) -> None:
         self._owner = detach(owner)
-        try:
-            kind = getattr(self._owner, "__dlpack_device__", None)
-            place, number = kind() if kind else (_dlpack.CUDA, 0)
-            place, self.device = int(place), int(number)
-        except (TypeError, ValueError):  # a device that DLPack does not know, such as PyTorch's "meta"
-            place = None
-        if place != _dlpack.CUDA:
+        kind, self.device = place or find_device(self._owner) or (_dlpack.CPU, 0)
+        if kind != _dlpack.CUDA:
             raise DataError(f"{what}: found an array on another device, expected one on a CUDA GPU")
         interface = self._read_interface(what)
         self.shape, self.dtype = tuple(map(int, interface["shape"])), np.dtype(interface["typestr"])
@@ -79,10 +76,11 @@ class DeviceArray:
         if types is not None and self.dtype not in [np.dtype(each) for each in types]:
             expected = " or ".join(np.dtype(each).name for each in types)
             raise DataError(f"{what}: found {self.dtype} on a GPU, expected {expected}")
+        strides = interface.get("strides")
         if not any_order:
-            self._check_order(what, interface.get("strides"))
+            self._check_order(what, strides)
         self.address = int(interface["data"][0])
-        strides, by_rows = interface.get("strides"), _c_strides(self.shape, self.dtype.itemsize)
+        by_rows = _c_strides(self.shape, self.dtype.itemsize)
         self.strides = by_rows if strides is None else tuple(strides)
         self.by_rows = self.strides == by_rows
         self.__cuda_array_interface__ = interface

@@ -345,11 +345,13 @@ class Module:
         blocks: int,
         threads: int,
         shared_bytes: int,
-        *tables: ctypes.Array[ctypes.c_int64],
+        parameters: ctypes.Array[ctypes.c_void_p],
     ) -> None:
-        """Launch a kernel whose parameters are tables, passed by value; the context must be current."""
+        """Launch a kernel; the context must be current.
+
+        - ``parameters``: addresses of what is passed by value, which may be more than the kernel has
+        """
         device = self._device
-        parameters = (ctypes.c_void_p * len(tables))(*map(ctypes.addressof, tables))
         device.check(
             device.library.cuLaunchKernel(
                 function, blocks, 1, 1, threads, 1, 1, shared_bytes, None, parameters, None

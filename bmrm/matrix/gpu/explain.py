@@ -59,6 +59,7 @@ def block_lines(blocks: Sequence[Mapping[str, Any]], host_bytes: int) -> list[st
     Examples
     --------
     >>> block = dict(rows=50, nnz=400, bytes=5 * 10**6, normal=dict(kernel="split"), transposed=None)
+    >>> block["on_host"] = False
     >>> stays = {**block, "copied": dict(normal=0, transposed=0)}
     >>> streams = {**block, "copied": dict(normal=2 * 10**6, transposed=3 * 10**6)}
     >>> for line in block_lines([stays, streams, streams], 10 * 10**6): print(line)
@@ -77,7 +78,10 @@ def block_lines(blocks: Sequence[Mapping[str, Any]], host_bytes: int) -> list[st
             for name, title in _TITLES.items()
         ]
         text += f"{count} stream {host_bytes / 1e6:.1f} MB from pinned host memory ({', '.join(copies)})"
-    else:
+    on_cpu = sum(block["on_host"] for block in blocks)
+    if on_cpu:
+        text += f"{', ' if count else ''}{on_cpu} stay in main memory for the CPU"
+    if not count and not on_cpu:
         text += "all stay on the device"
     pairs = Counter(
         ", ".join(plan_text(block[name]) for name in _TITLES if block[name] is not None) for block in blocks

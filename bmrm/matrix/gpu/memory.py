@@ -106,6 +106,12 @@ def point_bytes(shape: tuple[int, ...], item: int) -> int:
     return rows * 5 * item + columns * (8 * 11 + 4 * item)
 
 
+def usable_bytes(device: int, limit: int | None) -> int:
+    """Return the bytes of device memory that may be used."""
+    free = int(FREE_SHARE * import_cuda().device_info(device)["free_bytes"])
+    return free if limit is None else limit
+
+
 def plan_memory(
     shape: tuple[int, ...], nnz: int | None, value_bytes: int, item: int, limit: int | None, number: int = 0
 ) -> MemoryPlan:
@@ -118,9 +124,7 @@ def plan_memory(
 
     Raise `DeviceMemoryError` if vectors alone need more.
     """
-    cuda = import_cuda()
-    free = int(FREE_SHARE * cuda.device_info(number)["free_bytes"])
-    total = free if limit is None else limit
+    cuda, total = import_cuda(), usable_bytes(number, limit)
     vectors = vector_bytes(shape, item)
     # A cut is a gradient, or a combination of rows (`bmrm.linear.backends.host.row_space`).
     cut = min(shape[1], 2 * shape[0]) * item

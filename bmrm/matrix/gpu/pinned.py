@@ -51,20 +51,20 @@ class PinnedPieces:
     Parameters
     ----------
     device : Context
-    workers : int, optional
+    threads : int, optional
         Number of threads; default: that of the usable cores, at most 8.
     """
 
-    def __init__(self, device: Context, workers: int | None = None) -> None:
+    def __init__(self, device: Context, threads: int | None = None) -> None:
         self._device = device
-        self.workers = workers or min(MAX_UPLOAD_THREADS, usable_cores())
+        self.threads = threads or min(MAX_UPLOAD_THREADS, usable_cores())
         self._use = threading.Lock()
         self._stream = ctypes.c_void_p()
         self._pieces: list[tuple[NDArray[np.uint8], ctypes.c_void_p]] = []
 
     def pays(self, size: int) -> bool:
         """Return whether an array of so many bytes is worth several threads."""
-        return size >= MIN_PINNED_BYTES and self.workers > 1
+        return size >= MIN_PINNED_BYTES and self.threads > 1
 
     def can_help(self, array: NDArray[Any]) -> bool:
         """Return whether an array is large and pageable, and there are threads and pinned memory.
@@ -86,11 +86,11 @@ class PinnedPieces:
         if self._pieces:
             return True
         library, block, events = self._device.library, ctypes.c_void_p(), []
-        size = 2 * self.workers * PINNED_PIECE_BYTES
+        size = 2 * self.threads * PINNED_PIECE_BYTES
         if library.cuMemHostAlloc(ctypes.byref(block), ctypes.c_size_t(size), PORTABLE):
             return False
         self._device.check(library.cuStreamCreate(ctypes.byref(self._stream), NON_BLOCKING))
-        for _ in range(2 * self.workers):
+        for _ in range(2 * self.threads):
             events.append(ctypes.c_void_p())
             self._device.check(library.cuEventCreate(ctypes.byref(events[-1]), DISABLE_TIMING))
         memory = np.ctypeslib.as_array(ctypes.cast(block, ctypes.POINTER(ctypes.c_uint8)), (size,))
@@ -100,15 +100,15 @@ class PinnedPieces:
     def copy(self, address: int, array: NDArray[Any]) -> None:
         """Copy a C-contiguous array to an address on the GPU and wait."""
         source = array.reshape(-1).view(np.uint8)
-        with self._use, ThreadPoolExecutor(self.workers) as team:
-            for done in [team.submit(self._copy_share, w, address, source) for w in range(self.workers)]:
+        with self._use, ThreadPoolExecutor(self.threads) as team:
+            for done in [team.submit(self._copy_share, w, address, source) for w in range(self.threads)]:
                 done.result()
 
     def _copy_share(self, worker: int, address: int, source: NDArray[np.uint8]) -> None:
-        """Copy every ``workers``-th piece; numpy and the driver release the interpreter's lock."""
+        """Copy every ``threads``-th piece; numpy and the driver release the interpreter's lock."""
         device = self._device
         with device.current(), self._waiting(worker) as mine:
-            firsts = range(worker * PINNED_PIECE_BYTES, len(source), self.workers * PINNED_PIECE_BYTES)
+            firsts = range(worker * PINNED_PIECE_BYTES, len(source), self.threads * PINNED_PIECE_BYTES)
             for number, first in enumerate(firsts):
                 piece, sent = mine[number % 2]
                 device.check(device.library.cuEventSynchronize(sent))

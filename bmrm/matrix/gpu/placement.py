@@ -20,6 +20,7 @@ from bmrm.errors import DeviceMemoryError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix.gpu.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import gpu, import_cuda, parse_device, warn_of_the_cpu
+from bmrm.matrix.gpu.driver import pointer_device
 from bmrm.matrix.gpu.work import AnyWork, FindGpu
 
 Host = TypeVar("Host")
@@ -233,6 +234,4 @@ def gpu_that_has(rows: Any) -> int | None:
         array = DeviceArray("X", array, None, None, any_order=True, stream=LEGACY_STREAM)
     if not array.address:  # nothing has no address
         return array.device
-    from bmrm.matrix.gpu.driver import pointer_device
-
     return pointer_device(array.address)

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
+from bmrm.base.answers import with_coordinates
 from bmrm.base.arguments import nonnegative_number, positive_integer, time_limit
-from bmrm.base.estimator import Estimator, convergence_warning
+from bmrm.base.estimator import FittedAnswer, convergence_warning
 from bmrm.base.frames import RowTransformer, framed
 from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import hold_signals, interruptible, requested
@@ -80,7 +81,22 @@ class KMeansProgress:
         )
 
 
-class KMeans(Estimator, RowTransformer):
+class FittedClusters(FittedAnswer):
+    """Clusters as a table: weights and centres."""
+
+    cluster_centers_: Vector
+    cluster_weights_: Vector
+    _numbers = ("status_", "inertia_", "inertia_error_", "n_iter_", "rechecked_", "placement_.device")
+
+    def _columns(self) -> dict[str, Any]:
+        self._check_fitted()
+        found: dict[str, Any] = {"cluster": np.arange(len(self.cluster_centers_))}
+        if hasattr(self, "cluster_weights_"):  # not of given centres
+            found["total_weight"] = self.cluster_weights_
+        return with_coordinates(found, self._known_columns(), self.cluster_centers_)
+
+
+class KMeans(FittedClusters, RowTransformer):
     """k-means clustering by Lloyd's method.
 
     Labels are those of float64 distances, row by row: a fast pass in float32 is used only if a bound on its

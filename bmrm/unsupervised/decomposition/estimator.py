@@ -11,8 +11,9 @@ from typing import Any, Self
 import numpy as np
 
 from bmrm.base import arguments
+from bmrm.base.answers import ShownTable, leading, with_coordinates
 from bmrm.base.arguments import nonnegative_number, positive_integer, time_limit
-from bmrm.base.estimator import words_for_scikit_learn
+from bmrm.base.estimator import FittedAnswer, words_for_scikit_learn
 from bmrm.base.frames import RowTransformer, framed
 from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import hold_signals, interruptible
@@ -60,7 +61,7 @@ MORE_POWERS, LESS_POWERS = 7, 4
 """``iterated_power="auto"``, for few components and for many."""
 
 
-class _Decomposition(RowEstimator, RowTransformer):
+class _Decomposition(RowEstimator, FittedAnswer, RowTransformer):
     """What `PCA` and `TruncatedSVD` share."""
 
     svd_solver: str
@@ -79,6 +80,24 @@ class _Decomposition(RowEstimator, RowTransformer):
     singular_values_: Vector
     singular_value_bounds_: Vector
     mean_: Vector
+    _numbers = ("status_", "bounds_proven_", "noise_variance_", "n_iter_", "placement_.device")
+
+    def _columns(self) -> dict[str, Any]:
+        self._check_fitted()
+        found = {
+            "component": np.arange(len(self.components_)),
+            "singular_value": self.singular_values_,
+            "low": self.singular_value_bounds_[:, 0],
+            "high": self.singular_value_bounds_[:, 1],
+            "explained_variance_ratio": self.explained_variance_ratio_,
+        }
+        return with_coordinates(found, self._known_columns(), self.components_)
+
+    def _first_rows(self) -> ShownTable:
+        columns = self._columns()
+        width = columns.pop("high") - columns.pop("low")  # the ends differ in their last digits alone
+        first = {name: columns.pop(name) for name in ("component", "singular_value")}
+        return leading({**first, "width_of_interval": width, **columns})
 
     def _check_options(self) -> None:
         if self.svd_solver not in SOLVERS:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
+from bmrm.base.answers import with_coordinates
 from bmrm.base.arguments import (
     is_on_device,
     nonnegative_number,
@@ -19,7 +20,7 @@ from bmrm.base.arguments import (
     random_generator,
     time_limit,
 )
-from bmrm.base.estimator import words_for_scikit_learn
+from bmrm.base.estimator import FittedAnswer, words_for_scikit_learn
 from bmrm.base.frames import Transformer, framed
 from bmrm.base.host_memory import available_bytes, require_memory
 from bmrm.base.interrupts import hold_signals, interruptible, requested
@@ -56,7 +57,21 @@ BLOCK_VALUES = 1 << 22
 """Dissimilarities of new points that `transform` has in memory at once: 32 MiB."""
 
 
-class MDS(RowEstimator, Transformer):
+class FittedPlaces(FittedAnswer):
+    """A configuration as a table."""
+
+    embedding_: Vector
+    _numbers = (
+        *("status_", "stress_", "stress_error_", "normalized_stress_", "stationarity_"),
+        *("n_iter_", "placement_.device"),
+    )
+
+    def _columns(self) -> dict[str, Any]:
+        self._check_fitted()
+        return with_coordinates({"row": np.arange(len(self.embedding_))}, None, self.embedding_)
+
+
+class MDS(RowEstimator, FittedPlaces, Transformer):
     """Multidimensional scaling by SMACOF: points whose distances are near given dissimilarities.
 
     Minimises the stress sum w (delta - d)^2 over all pairs, delta being their dissimilarities and d the
@@ -102,14 +117,14 @@ class MDS(RowEstimator, Transformer):
     verbose : int, default 0
         1 shows a progress line on a terminal, 2 a line per step.
     threads : int, optional
-        Maximum number of threads; default: the cores that this process may use.
+        Maximum number of threads; default: ``n_jobs``, or else the cores that this process may use.
     device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
         Where the passes over the pairs run. "auto": on the GPU that has the dissimilarities, otherwise where
         the fit is predicted to take less time. A GPU has no ordinal scaling, and at most 16 components.
     metric_params : dict, optional
         Further arguments of a metric of SciPy.
     n_jobs : int, optional
-        Changes nothing, as several starts run in turn; scikit-learn's estimator has it.
+        As ``threads``, scikit-learn's name; several starts run in turn.
 
     Attributes
     ----------
@@ -344,7 +359,7 @@ class MDS(RowEstimator, Transformer):
         for first in range(0, len(found), size):
             part = slice(first, first + size)
             delta = found[part] if self._rows is None else metric.between(found[part], self._rows)
-            places[part] = place_new(np.asarray(delta, np.float64), self.embedding_, self.threads, knots)
+            places[part] = place_new(np.asarray(delta, np.float64), self.embedding_, self._threads(), knots)
         return places
 
     def check_minimum(
@@ -413,7 +428,7 @@ class MDS(RowEstimator, Transformer):
         n = len(self.embedding_)
         require_memory(12 * n * n, "the dissimilarities", "transform and score need none")
         if self._rows is not None:
-            scale, pairs = Metric(self.metric, self.metric_params).among(self._rows, self.threads)
+            scale, pairs = Metric(self.metric, self.metric_params).among(self._rows, self._threads())
             return np.asarray(squareform(pairs.condensed() / scale))
         if self._given is None:
             raise AttributeError(
@@ -471,8 +486,7 @@ class MDS(RowEstimator, Transformer):
         if self.dtype == "float32" and not self.metric_mds:
             raise ParameterError("dtype: found float32 with metric_mds=False, expected float64")
         Metric(self.metric, self.metric_params).check()
-        if self.n_jobs is not None:
-            arguments.integer("n_jobs", self.n_jobs)
+        self._threads()
         if self.store == "features" and (self.metric != "euclidean" or not self.metric_mds):
             raise ParameterError(
                 "store: found 'features', expected auto or half: only metric scaling of Euclidean distances "
@@ -483,7 +497,7 @@ class MDS(RowEstimator, Transformer):
         self, X: Any, weights: Any, ranks: AllRanks, *, single: bool = False
     ) -> tuple[NDArray[Any] | None, Dissimilarities, Placement]:
         """Return the features, None for given dissimilarities; the dissimilarities; and where these are."""
-        found = read_proximities(X, Metric(self.metric, self.metric_params), self.threads, ranks)
+        found = read_proximities(X, Metric(self.metric, self.metric_params), self._threads(), ranks)
         with ranks.together():
             _require_memory(found.n, self.memory(found.n, found.features))
         placement = self._choose_device(X, found)
@@ -493,7 +507,7 @@ class MDS(RowEstimator, Transformer):
         def opened(gpu: int | None) -> Dissimilarities:
             stored = found.features is not None and self._store(found.n, found.features, gpu) == "half"
             stored = ranks.everyones(stored)[0]
-            return found.opened(weights, gpu, stored=stored, threads=self.threads, single=single)
+            return found.opened(weights, gpu, stored=stored, threads=self._threads(), single=single)
 
         data, placement = with_fall_back(placement, lambda: opened(None), lambda gpu: (opened(gpu), ""))
         return found.rows, data, placement
@@ -502,7 +516,7 @@ class MDS(RowEstimator, Transformer):
         """Decide where the passes run."""
         p, work = self.n_components, None
         if self.metric_mds and p <= MAX_AXES:
-            work = found.work(p, self.max_iter, self.threads, single=self.dtype == "float32")
+            work = found.work(p, self.max_iter, self._threads(), single=self.dtype == "float32")
         # A copy of features is small.
         there = gpu_that_has(X) if found.given is not None else None
         placement = place(self.device, there, work, group=found.ranks.group)

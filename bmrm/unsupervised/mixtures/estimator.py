@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
+from bmrm.base.answers import with_coordinates
 from bmrm.base.arguments import nonnegative_number, positive_integer, random_generator, time_limit
 from bmrm.base.blas import small_matrices
-from bmrm.base.estimator import Estimator
+from bmrm.base.estimator import FittedAnswer
 from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import hold_signals, interruptible
 from bmrm.base.limits import limit_reached
@@ -96,7 +97,7 @@ def _singular(component: int) -> DataError:
     )
 
 
-class FittedMixture(Estimator):
+class FittedMixture(FittedAnswer):
     """What a mixture says of rows and makes of random numbers once it is fitted."""
 
     weights_: Vector
@@ -356,6 +357,7 @@ class GaussianMixture(FittedMixture):
 
     _estimator_type = "density_estimator"
     _reads_sparse = False
+    _numbers = ("status_", "log_likelihood_", "lower_bound_", "collapsed_", "n_iter_", "placement_.device")
 
     def __init__(
         self,
@@ -395,6 +397,11 @@ class GaussianMixture(FittedMixture):
         self.threads = threads
         self.verbose = verbose
         self.verbose_interval = verbose_interval
+
+    def _columns(self) -> dict[str, Any]:
+        self._check_fitted()
+        found = {"component": np.arange(len(self.weights_)), "share": self.weights_}
+        return with_coordinates(found, self._known_columns(), self.means_)
 
     @interruptible
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, comm: Any = None) -> Self:

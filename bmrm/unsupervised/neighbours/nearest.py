@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from bmrm.base.arguments import flag, integer
+from bmrm.base.arguments import flag
 from bmrm.base.suggestions import check_choice
 from bmrm.base.vectors import Indices, Vector, index_type
 from bmrm.distributed.reading import read_new_rows
@@ -45,7 +45,7 @@ class NearestNeighbors(RowEstimator):
     threads : int, optional
         Maximum number of threads; default: ``n_jobs``, or else the cores that this process may use.
     n_jobs : int, optional
-        As ``threads``; -1 means all cores.
+        As ``threads``, scikit-learn's name; -1 means all cores.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class NearestNeighbors(RowEstimator):
         """
         check_choice("metric", self.metric, METRICS)
         parse_device(self.device)
-        self._fit_X = read_rows("x", np.array(require_dense(read_new_rows(X))[:]))
+        self._fit_X = read_rows("x", np.array(require_dense(read_new_rows(X))[:], np.float64))
         read_box(self.box, self._fit_X.shape[1])
         self.n_samples_fit_, self.n_features_in_ = self._fit_X.shape
         self.effective_metric_ = self.metric
@@ -235,14 +235,11 @@ class NearestNeighbors(RowEstimator):
         return (self._fit_X, None) if X is None else (require_dense(self._read_new(X))[:], self._fit_X)
 
     def _words(self) -> dict[str, Any]:
-        threads = self.threads
-        if threads is None and self.n_jobs is not None and integer("n_jobs", self.n_jobs) > 0:
-            threads = self.n_jobs
         return {
             "metric": self.effective_metric_,
             "box": self.box,
             "device": self.device,
-            "threads": threads,
+            "threads": self._threads(),
         }
 
 

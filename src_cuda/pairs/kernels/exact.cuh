@@ -59,6 +59,12 @@ __device__ __forceinline__ double exact_square(const ExactPoints& a, int64_t i, 
     return squared_distance(a.at + i, a.n, b.at + j, b.n, box.length, a.axes);
 }
 
+// Turns coordinates into float64 by axis.
+template <class T>
+__global__ void turn_points(const T* from, int64_t n, int axes, int64_t point, int64_t axis, double* to) {
+    BB_FOR (i, n * axes) to[i] = double(from[i % n * point + i / n * axis]);
+}
+
 // Brings points into another order.
 template <class T>
 __global__ void gather_points(const T* from, const uint32_t* position, int64_t n, int axes, T* to) {

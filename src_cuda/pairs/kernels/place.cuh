@@ -4,33 +4,19 @@
 
 #include "device/arithmetic.cuh"
 #include "device/warp.cuh"
-#include "pairs/kernels/tile_pairs.cuh"
+#include "pairs/points.h"
 
 namespace bmrm {
-
-constexpr int kCurveBits = 30;  // of a point's place along the curve
-constexpr int kCurveAxes = 6;   // that the curve looks at
-
-// Turns coordinates into float64 by axis.
-template <class T>
-__global__ void turn_points(const T* from, int64_t n, int axes, int64_t point, int64_t axis, double* to) {
-    BB_FOR (i, n * axes) to[i] = double(from[i % n * point + i / n * axis]);
-}
-
-// The extents of a box on the first axes, and how much of 2^bits a unit is.
-struct CurveRange {
-    double low[kCurveAxes], scale[kCurveAxes];
-    int axes, bits;
-};
 
 // Sets where points are on Morton's curve: the bits of their axes take turns.
 __global__ void place_on_curve(ExactPoints points, Box box, CurveRange range, uint32_t* place) {
     BB_FOR (i, points.n) {
         uint32_t part[kCurveAxes], found = 0;
         for (int k = 0; k < range.axes; k++) {
-            const double x = in_box(points.at[k * points.n + i], box.length[k], box.inverse[k]);
+            double x = points.at[k * points.n + i];
+            if (box.length) x = in_box(x, box.length[k], box.inverse[k]);
             const double there = (x - range.low[k]) * range.scale[k];
-            part[k] = there > 0 ? min(uint32_t(there), (1u << range.bits) - 1) : 0;
+            part[k] = there > 0 ? uint32_t(fmin(there, double((1u << range.bits) - 1))) : 0;
         }
         for (int bit = range.bits - 1; bit >= 0; bit--)
             for (int k = 0; k < range.axes; k++) found = found << 1 | (part[k] >> bit & 1);

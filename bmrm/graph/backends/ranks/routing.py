@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bmrm.base.vectors import Indices, Vector
 from bmrm.distributed.group import Group
-from bmrm.graph.edges import EdgeList
+from bmrm.graph.edge_list import EdgeList
 from bmrm.graph.labels import NodeLabels, narrow
 
 

@@ -77,9 +77,16 @@ struct DoubleBuffer {
     T* d_buffers[2];
     int selector = 0;
     DoubleBuffer(T* current, T* other) : d_buffers{current, other} {}
+    T* Current() const { return d_buffers[selector]; }
 };
 
 struct DeviceRadixSort {
+    template <class Key>
+    static cudaError_t SortKeys(void* scratch, size_t& bytes, DoubleBuffer<Key>& keys, int64_t n, int begin,
+                                int end, cudaStream_t stream) {
+        DoubleBuffer<Key> values = keys;  // which are sorted with themselves
+        return SortPairs(scratch, bytes, keys, values, n, begin, end, stream);
+    }
     template <class Key, class Value>
     static cudaError_t SortPairs(void* scratch, size_t& bytes, DoubleBuffer<Key>& keys,
                                  DoubleBuffer<Value>& values, int64_t n, int begin, int end,

@@ -1,0 +1,155 @@
+"""Which rows that do not fit on a GPU stay in main memory, where the CPU computes their products meanwhile.
+
+Of the blocks that stream, the CPU gets a share in eighths, rounded down, and so is the number of blocks. It
+follows from two times per value, of a product on all cores and of the bus, which are measured once per
+machine and kept (`bmrm.matrix.gpu.cache`); the number of threads of a call changes neither the split nor any
+bit. If the CPU would save less than an eighth, all blocks stream.
+
+Sparse rows stream unless a share is asked for: the time of their products on a CPU depends on where their
+columns are, and X' r took longer than streaming (benchmarks/results/both_devices.json).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bmrm.base import arguments
+from bmrm.base.host_memory import require_memory
+from bmrm.base.threads import usable_cores
+from bmrm.base.vectors import Vector
+from bmrm.errors import ParameterError
+from bmrm.io.csr import Csr
+from bmrm.matrix import _cpu
+from bmrm.matrix.gpu import cache
+from bmrm.matrix.gpu.devices import import_cuda
+
+if TYPE_CHECKING:
+    from bmrm.matrix import _cuda
+
+log = logging.getLogger("bmrm")
+
+EIGHTHS = 8
+
+DENSE_ROWS, DENSE_COLUMNS = 1 << 17, 256
+"""The size of dense rows whose products are timed: 128 MiB as float32, more than most caches."""
+
+BUS_PART = 512
+"""The rows whose stream is timed take 1/512 of a device's memory: on one of 80 GB, blocks of 5 MB."""
+
+BUS_RATIO = 4
+"""How many times these rows are larger than what they may take."""
+
+BUS_SPARE = 1 << 20
+"""Bytes for the vectors of their product."""
+
+REPEATS = 3
+
+
+def parse_share(share: Any) -> int | None:
+    """Return a share of the CPU in eighths; None is left to the measured rates.
+
+    Examples
+    --------
+    >>> parse_share(0.5), parse_share(0), parse_share(None)
+    (4, 0, None)
+    """
+    if share is None:
+        return None
+    eighths = EIGHTHS * arguments.number("cpu_share", share)
+    if not 0 <= eighths <= EIGHTHS or eighths != int(eighths):
+        raise ParameterError(f"cpu_share: found {share!r}, expected eighths from 0 to 1")
+    return int(eighths)
+
+
+def share_with_cpu(matrix: Any, X: Any, share: int | None) -> None:
+    """Keep rows of a matrix on a GPU for the CPU, if some stream; ``share`` is that of `parse_share`."""
+    if share == 0 or not matrix.host_bytes:
+        return
+    blocks = [block for block in matrix.row_blocks if block["streams"]]
+    if share is None:
+        share = measured_share(matrix, blocks) if matrix.is_dense else 0
+    count = share * len(blocks) // EIGHTHS
+    count = min(count, _last_run(blocks))
+    if not count:
+        return
+    if isinstance(X, Csr):
+        rows, stored = (sum(block[of] for block in blocks[-count:]) for of in ("rows", "nnz"))
+        value_bytes = 0 if matrix.dtype is None else matrix.dtype.itemsize
+        needed = _cpu.Matrix.predict_bytes(rows, matrix.shape[1], stored, value_bytes)
+        require_memory(needed, "the rows of the CPU", "cpu_share=0 leaves it none")
+    matrix.keep_on_host(count, X.on_host() if isinstance(X, Csr) else None)
+    log.info("%s", split_text(matrix))
+
+
+def split_text(matrix: Any) -> str:
+    """Say which rows the CPU computes; empty if none.
+
+    Rows are among those of this process.
+    """
+    blocks = matrix.row_blocks if matrix.host_bytes else []
+    some = [block for block in blocks if block["on_host"]]
+    if not some:
+        return ""
+    first, last = some[0]["first"], some[-1]["first"] + some[-1]["rows"]
+    streamed = sum(block["streams"] for block in blocks)
+    return f"the CPU computes {len(some)} of {streamed} blocks that do not fit, rows {first} to {last - 1}"
+
+
+def measured_share(matrix: _cuda.Matrix, blocks: Sequence[Mapping[str, Any]]) -> int:
+    """Return the CPU's share of some blocks in eighths, by the times per stored value."""
+    copied: int = sum(sum(block["copied"].values()) for block in blocks)
+    bus = copied * bus_time(matrix) / 2  # of a product
+    stored: int = sum(block["nnz"] for block in blocks)
+    cpu = stored * cpu_time(matrix)
+    return int(EIGHTHS * bus / (bus + cpu))
+
+
+def bus_time(matrix: _cuda.Matrix) -> float:
+    """Return the seconds per byte of rows that stream, as measured."""
+    device = matrix.report()["device"]
+
+    def measure() -> float:
+        size = device["total_bytes"] // BUS_PART
+        rows = np.zeros((size // (4 * DENSE_COLUMNS), DENSE_COLUMNS), np.float32)
+        limit = size // BUS_RATIO + BUS_SPARE
+        options = {"device": device["id"], "memory_limit": limit, "spare": BUS_SPARE}
+        sample = import_cuda().Matrix.from_dense(rows, **options)
+        copied: int = sum(block["copied"]["normal"] for block in sample.row_blocks)
+        return float(sample.time("normal", repeats=REPEATS)) / copied
+
+    return cache.known_time(device["name"], "a byte of rows that stream", measure)
+
+
+def cpu_time(matrix: _cuda.Matrix) -> float:
+    """Return the seconds per value of a product of dense rows on all cores, as measured."""
+    cores, dtype = usable_cores(), np.dtype(matrix.dtype)
+
+    def measure() -> float:
+        values = np.ones((DENSE_ROWS, DENSE_COLUMNS), dtype)
+        X = _cpu.Matrix.from_dense(values, threads=cores)
+        w, r = np.ones(X.shape[1]), np.ones(X.shape[0])
+        _seconds(X, w, r)
+        return min(_seconds(X, w, r) for _ in range(REPEATS)) / (2 * X.nnz)
+
+    return cache.known_time(cache.cpu_name(), f"dense rows, {dtype.itemsize} bytes, {cores} cores", measure)
+
+
+def _last_run(blocks: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many of the last blocks follow each other."""
+    run = 1
+    while run < len(blocks) and blocks[-run]["first"] == blocks[-run - 1]["first"] + blocks[-run - 1]["rows"]:
+        run += 1
+    return run
+
+
+def _seconds(X: _cpu.Matrix, w: Vector, r: Vector) -> float:
+    """Return the time of both products: all cores take part, so that of one thread says nothing."""
+    began = time.perf_counter()
+    X.matvec(w)
+    X.rmatvec(r)
+    return time.perf_counter() - began
