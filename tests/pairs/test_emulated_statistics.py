@@ -9,6 +9,7 @@ import pytest
 from random_statistics import double_loop, random_call, random_statistic
 
 from bmrm.errors import DeviceMemoryError
+from bmrm.formulas.run import gpu
 from bmrm.matrix.gpu import driver
 from bmrm.pairs import Points, sqrt, squared_distance, statistic
 
@@ -50,6 +51,34 @@ def test_counts_are_those_of_the_cpu_in_a_box_and_within_a_reach(kind):
         one, other = (near(points, scale=50.0, bins=40, reach=reach, device=d) for d in ("cuda", "cpu"))
         assert (one.count == other.count).all()
         assert (one.degree == other.degree).all()
+
+
+@statistic
+def weighed(x, y, scale, count: "bins", weight: "rows"):  # noqa: F821
+    b = min(int(sqrt(squared_distance(x, y)) * scale), len(count) - 1)
+    count[b] += 1
+    weight[x.index] += y.w
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("m", [5216, 5217, 5247])
+def test_tiles_and_what_remains_of_the_last_one(monkeypatch, kind, m):
+    monkeypatch.setattr(gpu, "SHARED_BYTES", 20 * 1024)  # less than the points, room for tiles
+    written, compile_cuda = [], gpu.compile_cuda
+    monkeypatch.setattr(
+        gpu,
+        "compile_cuda",
+        lambda text, *words, **named: written.append(text) or compile_cuda(text, *words, **named),
+    )
+    rng = np.random.default_rng(m)
+    x, y = rng.random((33, 3)).astype(kind), rng.random((m, 3)).astype(kind)
+    numbers = rng.integers(0, 9, 33) / 8.0, rng.integers(0, 9, m) / 8.0
+    words = {"scale": 8.0, "bins": 12, "w": numbers}
+    one, other = (weighed(x, y, device=d, **words) for d in ("cuda", "cpu"))
+    assert (one.count == other.count).all()
+    assert one.count.sum() == 33 * m
+    assert "_tiles[WARPS]" in written[0]
+    assert (one.weight == other.weight).all()
 
 
 @statistic

@@ -10,7 +10,9 @@ import scipy.sparse
 
 from bmrm import pairs
 from bmrm.errors import BmrmError, DataError, HostMemoryError, ParameterError, ReductionError
+from bmrm.formulas.analysis import counters
 from bmrm.formulas.cpu import native
+from bmrm.formulas.run import cpu
 from bmrm.pairs import Points, dot, exp, neighbours, sqrt, squared_distance, statistic, statistic_calls
 from bmrm.reductions import local
 
@@ -262,6 +264,73 @@ def test_few_points_and_those_without_coordinates(sizes, d):
             assert found.n == sizes[0] * each // (2 if len(sets) == 1 else 1)
             assert found.degree.tolist() == [each] * sizes[0]
     assert product(*sets).out.tolist() == [d * len(sets[0][0]) * each for _ in sets[0]]
+
+
+@compiled
+@pytest.mark.parametrize("room", [64, 100, 129, 10_000])
+def test_counters_of_32_bits_are_emptied_before_they_overflow(monkeypatch, room):
+    x, q = points_of(300), points_of(70, seed=1)
+    expected = np.bincount(
+        np.minimum(np.floor(np.sqrt(squares_of(x, q)) * 20.0).astype(int), 9).ravel(), minlength=10
+    )
+    monkeypatch.setattr(counters, "COUNTER_LIMIT", 13 * len(q) * room)
+    find, rooms = cpu.find_counters, []
+    monkeypatch.setattr(cpu, "find_counters", lambda *words: rooms.append(find(*words)) or rooms[-1])
+
+    @statistic
+    def sevens(x, y, scale, count: "bins", first):
+        b = min(int(sqrt(squared_distance(x, y)) * scale), len(count) - 1)
+        count[b] += 7
+        if b % 2 == 0:
+            count[b] += -6
+        first += 1
+
+    for threads in (1, 2):
+        found = sevens(x, q, scale=20.0, bins=10, device="cpu", threads=threads)
+        assert found.count.tolist() == [n * (1 if b % 2 == 0 else 7) for b, n in enumerate(expected)]
+        assert found.first == 300 * 70
+    assert rooms == [{"count": room}]
+
+
+@compiled
+@pytest.mark.parametrize("sign", [1, -1])
+def test_counters_whose_sum_has_more_than_32_bits(sign):
+    @statistic
+    def steps(x, y, count: "bins"):
+        count[int(min(abs(x[0] - y[0]), 1.0))] += 1048576
+
+    @statistic
+    def back(x, y, count: "bins"):
+        count[int(min(abs(x[0] - y[0]), 1.0))] += -1048576
+
+    x, q = points_of(20_000), np.ones((20, 3))
+    found = (steps if sign > 0 else back)(x, q, bins=2, device="cpu", threads=1)
+    assert found.count.tolist() == [sign * 20_000 * 20 * 1048576, 0]
+
+
+@compiled
+def test_numbers_without_a_bound_have_no_counters():
+    @statistic
+    def large(x, y, n: int, count: "bins"):
+        count[min(int(squared_distance(x, y)), len(count) - 1)] += n
+
+    x = points_of(100)
+    found = large(x, n=2**40, bins=3, device="cpu").count
+    assert found.sum() == 2**40 * 4950
+
+
+@compiled
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_real_numbers_of_all_sizes_become_whole_ones(kind):
+    @statistic
+    def whole(x, y, out: "rows"):
+        out[x.index] += int(y[0])
+
+    values = [0.0, -0.9, 1.5, -1.5, 2.0**31, -(2.0**40), 2.0**62, 2.0**63, -(2.0**63), 1e30, -1e30]
+    for value in values:
+        expected = max(-(2**63), min(2**63 - 1, int(kind(value))))
+        found = whole(np.zeros((65, 1), kind), np.full((1, 1), value, kind), device="cpu").out
+        assert (found == expected).all(), value
 
 
 def shown(function):

@@ -24,6 +24,9 @@ errors are written; the address of a byte that is 0 until the pass is to end ear
 STORED = ("starts", "columns", "values")
 """Entries for sparse rows, in place of the address of row 0: row pointers, columns and values."""
 
+ROOM = "counter_room"
+"""Entry for a CPU's counters: the number of rows that they have room for."""
+
 OUTSIDE, ZERO = "outside", "zero"
 """Kinds of failure: an index outside of an array, a division of whole numbers by 0."""
 

@@ -13,6 +13,7 @@ W. Ma and G. Agrawal, A translation system for enabling data mining applications
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -449,20 +450,26 @@ class CpuSchedule:
     facts : ProgramFacts
     loops : dict of int to CpuLoop
         By the identity of the loop.
+    counters : set of str
+        Shared results that lanes add to counters.
     """
 
     facts: ProgramFacts
     loops: Mapping[int, CpuLoop]
+    counters: AbstractSet[str]
 
     def of(self, node: For | While) -> CpuLoop:
         """Return what a loop becomes."""
         return self.loops[id(node)]
 
 
-def schedule_cpu(program: Program, lanes: int, *, contiguous: bool) -> CpuSchedule:
+def schedule_cpu(
+    program: Program, lanes: int, *, contiguous: bool, counters: AbstractSet[str] = frozenset()
+) -> CpuSchedule:
     """Decide what a CPU does with a number of rows in the lanes of vectors.
 
-    ``contiguous`` says whether the values of a row are next to each other.
+    ``contiguous`` says whether the values of a row are next to each other. ``counters`` are results whose
+    sizes allow them.
     """
     facts = find_facts(program, {})
     if lanes == 1:
@@ -475,7 +482,7 @@ def schedule_cpu(program: Program, lanes: int, *, contiguous: bool) -> CpuSchedu
         return Diverging(waits=True) if node.name in facts.varying.keys() | facts.left else Uniform()
 
     found = {id(each): choose(each) for each in statements(program.body) if isinstance(each, (For, While))}
-    return CpuSchedule(facts, found)
+    return CpuSchedule(facts, found, counters)
 
 
 def explain_loops(program: Program, schedule: GpuSchedule | CpuSchedule) -> str:

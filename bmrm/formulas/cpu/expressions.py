@@ -13,7 +13,7 @@ from bmrm.formulas.analysis.layout import OUTSIDE, ZERO, Site
 from bmrm.formulas.cpu.llvm_text import Val, Writer, quote, short
 from bmrm.formulas.cpu.vector_math import VectorMath
 from bmrm.formulas.language.function_table import FUNCTIONS
-from bmrm.formulas.language.operators import LEAST_INT, OPERATORS
+from bmrm.formulas.language.operators import GREATEST_INT, LEAST_INT, OPERATORS
 from bmrm.formulas.language.tree import (
     Apply,
     Const,
@@ -287,11 +287,13 @@ class LaneExpressions(Writer):
         if a.type == "bool":
             return Val(self.new(f"zext {of} {a.text} to {to}"), kind, a.wide)
         # Too large numbers become the greatest whole number; NaN becomes the least, an index of nothing.
-        suffix = f"v{self.W}i64.v{self.W}{short(self.real)}" if a.wide else f"i64.{short(self.real)}"
-        self.need(f"declare {to} @llvm.fptosi.sat.{suffix}({of})")
-        whole = Val(self.new(f"call {to} @llvm.fptosi.sat.{suffix}({of} {a.text})"), kind, a.wide)
-        nan = Val(self.new(f"fcmp uno {of} {a.text}, {a.text}"), "bool", a.wide)
-        return self.selected(nan, Val(self.number(LEAST_INT, a.wide), "int", a.wide), whole)
+        # LLVM's intrinsic fptosi.sat does the same number by number.
+        found = Val(self.new(f"fptosi {of} {a.text} to {to}"), kind, a.wide)
+        for first, op, beyond in ((2.0**63, "oge", GREATEST_INT), (-(2.0**63), "ult", LEAST_INT)):
+            bound = self.splat_real(first, a.wide)
+            test = Val(self.new(f"fcmp {op} {of} {a.text}, {bound}"), "bool", a.wide)
+            found = self.selected(test, Val(self.number(beyond, a.wide), "int", a.wide), found)
+        return found
 
     def whole_division(self, op: str, a: Val, b: Val, node: Apply) -> Val:
         wide, of = a.wide, self.of(a)

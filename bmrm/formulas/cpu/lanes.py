@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from bmrm.distributed.rows import Rows
-from bmrm.formulas.analysis.layout import TableLayout
+from bmrm.formulas.analysis.layout import ROOM, TableLayout
 from bmrm.formulas.analysis.schedule import schedule_cpu
 from bmrm.formulas.cpu.llvm_text import Val, quote, short
 from bmrm.formulas.cpu.statements import LaneStatements, identity_text
@@ -62,6 +62,7 @@ def print_lanes(
     *,
     contract: bool = True,
     looking: AbstractSet[str] = frozenset(),
+    counters: AbstractSet[str] = frozenset(),
 ) -> Code:
     """Print a program as LLVM text.
 
@@ -80,8 +81,10 @@ def print_lanes(
         Whether a product and a sum may become one operation, which rounds once.
     looking : set of str, optional
         Counters of the loops that look in each iteration whether the pass is to end; the rows always do.
+    counters : set of str, optional
+        Shared results that lanes add to counters of 32 bits.
     """
-    schedule = schedule_cpu(program, lanes, contiguous=rows.contiguous)
+    schedule = schedule_cpu(program, lanes, contiguous=rows.contiguous, counters=counters)
     return Printer(schedule, rows, real, lanes, vector, contract, looking).print()
 
 
@@ -97,6 +100,8 @@ class Printer(LaneStatements):
             self.start_block(last)
             self.block(self.program.body)
             self.store_outputs()
+            self.flush_full_counters()
+        self.flush_counters()
         self.flush()
         self.put("ret void")
         text = [f"define void @{NAME}(ptr noalias %table) #0 {{", "entry:"]
@@ -146,7 +151,7 @@ class Printer(LaneStatements):
     def prepare(self) -> None:
         """Read the table, and make room for locals and for results that are one number."""
         for name, place in self.layout.slots.items():
-            plain = name.split()[0] in ("first", "last", "number", "row_step", "column_step", "size")
+            plain = name.split()[0] in ("first", "last", "number", "row_step", "column_step", "size", ROOM)
             kind = "i64" if plain else "ptr"
             at = f"%slot{place}"
             self.entry.append(f"  {at}.at = getelementptr i64, ptr %table, i64 {place}")
@@ -162,6 +167,8 @@ class Printer(LaneStatements):
             self.entry.append(f"  store {vector} zeroinitializer, ptr {at}, align 64")
         for name, kind in self.variables().items():
             self.alloca(quote(name), self.storage(name, kind))
+        if self.schedule.counters:
+            self.entry.append(f"  store i64 0, ptr {self.alloca('counted', 'i64')}")
         for result in self.lane_results():
             kind = self.accumulated(result)
             at = self.alloca(quote(f"lanes.{result.name}"), f"<{self.W} x {kind}>")
@@ -335,6 +342,28 @@ class Printer(LaneStatements):
             self.need(f"declare void @{name}({vector}, ptr, i32 immarg, <{self.W} x i1>)")
             tail = self.new(f"load <{self.W} x i1>, ptr %tail, align 8")
             self.put(f"call void @{name}({vector} {value.text}, ptr {to}, i32 1, <{self.W} x i1> {tail})")
+
+    def flush_full_counters(self) -> None:
+        """Flush counters if they have no room for another block."""
+        if not self.counting:
+            return
+        rows = self.new(f"add nsw i64 {self.new('load i64, ptr %counted')}, {self.W}")
+        self.put(f"store i64 {rows}, ptr %counted")
+        after = self.new(f"add nsw i64 {rows}, {self.W}")
+        with self.branch(self.new(f"icmp sgt i64 {after}, {self.slot(ROOM)}")):
+            self.flush_counters()
+            self.put("store i64 0, ptr %counted")
+
+    def flush_counters(self) -> None:
+        """Add counters to their results, and set them to 0."""
+        for name in self.counting:
+            result = self.program.arguments[name]
+            with self.counted("0", self.product(result.dims)) as each:
+                at = self.new(f"getelementptr i32, ptr {self.slot(f'counters {name}')}, i64 {each}")
+                to = self.new(f"getelementptr i64, ptr {self.slot(f'argument {name}')}, i64 {each}")
+                value = self.new(f"sext i32 {self.new(f'load i32, ptr {at}')} to i64")
+                self.put(f"store i32 0, ptr {at}")
+                self.update(result.combined_by, to, value, "i64")
 
     def flush(self) -> None:
         """Combine the lanes of results that are one number."""

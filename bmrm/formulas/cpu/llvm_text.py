@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bmrm.distributed.rows import Rows
-from bmrm.formulas.analysis.layout import OUTSIDE, Site, TableLayout
+from bmrm.formulas.analysis.layout import OUTSIDE, ROOM, Site, TableLayout
 from bmrm.formulas.analysis.schedule import CpuSchedule
 from bmrm.formulas.language.operators import FunctionOperator, ReductionOperator
 from bmrm.formulas.language.tree import Argument, Leave, Local, Size, statements
@@ -64,7 +64,10 @@ class Writer:
         self.ends: dict[str, str] = {}  # where those end that all rows leave together
         self.flags = "contract " if contract else ""
         self.looking = looking
-        self.layout = TableLayout(self.program, bool(rows.column))
+        counters = sorted(schedule.counters)
+        own = (*(f"counters {name}" for name in counters), *([ROOM] if counters else []))
+        self.layout = TableLayout(self.program, bool(rows.column), own)
+        self.counting: dict[str, None] = {}  # results with counters so far
         self.entry: list[str] = []
         self.lines: list[str] = []
         self.declared: dict[str, None] = {}

@@ -2,7 +2,8 @@
 
 Results with a data-dependent index are updated lane by lane, in the order of the rows. Those with the same
 index for all lanes are first combined over the lanes by halves. Results that are one number are combined lane
-by lane over all blocks, and over the lanes at the end. So the order of every sum is fixed.
+by lane over all blocks, and over the lanes at the end. So the order of every sum is fixed. Sums of whole
+numbers have counters of 32 bits if they can: half as much is moved from lanes to memory, and without a mask.
 """
 
 from __future__ import annotations
@@ -280,7 +281,7 @@ class LaneStatements(LaneLeaving):
         elif not result.dims:
             self.combine_lanes(result, self.widen(value))
         else:
-            self.combine_element(result, index, self.widen(value))
+            self.combine_element(result, index, value)
 
     def combine_plain(
         self,
@@ -400,9 +401,12 @@ class LaneStatements(LaneLeaving):
             self.update(op, at, self.lane_of(values, kind, lane), kind)
 
     def combine_element(self, result: Argument, index: list[Val], value: Val) -> None:
-        text, kind = self.as_accumulated(value, result)
-        text = self.neutralised(result, text, kind)
         flat = self.flat(index, result.dims)
+        if flat.wide and result.name in self.schedule.counters:
+            self.count_lanes(result, flat, value)
+            return
+        text, kind = self.as_accumulated(self.widen(value), result)
+        text = self.neutralised(result, text, kind)
         base = self.slot(f"argument {result.name}")
         if not flat.wide:
             at = self.new(f"getelementptr {kind}, ptr {base}, i64 {flat.text}")
@@ -416,6 +420,23 @@ class LaneStatements(LaneLeaving):
             what = self.lane_of(values, kind, lane)
             at = self.new(f"getelementptr {kind}, ptr {base}, i64 {where}")
             self.update(result.combined_by, at, what, kind)
+
+    def count_lanes(self, result: Argument, flat: Val, value: Val) -> None:
+        """Add the values of lanes to counters; lanes that take no part have one after the last."""
+        self.counting[result.name] = None
+        wide = f"<{self.W} x i64>"
+        after = self.splat(self.product(result.dims), "i64")
+        at = self.new(f"select <{self.W} x i1> {self.effect_mask()}, {wide} {flat.text}, {wide} {after}")
+        places = self.held_lanes(self.new(f"trunc {wide} {at} to <{self.W} x i32>"), "i32")
+        text, kind = self.as_accumulated(value, result)
+        kind, narrow = (wide, f"<{self.W} x i32>") if value.wide else (kind, "i32")
+        text = self.new(f"trunc {kind} {text} to {narrow}")
+        values = self.held_lanes(text, "i32") if value.wide else ""
+        with self.counted("0", str(self.W)) as lane:
+            where = self.new(f"zext i32 {self.lane_of(places, 'i32', lane)} to i64")
+            to = self.new(f"getelementptr i32, ptr {self.slot(f'counters {result.name}')}, i64 {where}")
+            what = self.lane_of(values, "i32", lane) if values else text
+            self.update(result.combined_by, to, what, "i32")
 
     def combine_extremum(
         self,

@@ -5,6 +5,7 @@ With ``order="any"`` each thread has results of its own, of whichever parts it t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +16,9 @@ from bmrm.base import _threads, interrupts
 from bmrm.base.recent import Recent
 from bmrm.base.threads import preferred_threads
 from bmrm.errors import ReductionError
-from bmrm.formulas.analysis.layout import ZERO, TableLayout
+from bmrm.formulas.analysis.counters import find_counters
+from bmrm.formulas.analysis.facts import find_facts
+from bmrm.formulas.analysis.layout import ROOM, ZERO, TableLayout
 from bmrm.formulas.analysis.long_loops import long_loops
 from bmrm.formulas.cpu import native
 from bmrm.formulas.cpu.lanes import Code, print_lanes
@@ -37,25 +40,46 @@ class CpuRunner:
         self.source = source
         self._codes: Recent[tuple[Code, Callable[[int], None]]] = Recent(MAX_PLANS)
         self._long_loops: Recent[frozenset[str]] = Recent(MAX_PLANS)
+        self._counters: Recent[dict[str, int]] = Recent(MAX_PLANS)
 
     def long_loops(self, call: Call) -> frozenset[str]:
         """Return the loops of a call that look whether the pass is to end early."""
         return self._long_loops.get(call.key, lambda: frozenset(long_loops(call.program, call.sizes)))
 
+    def counters(self, call: Call) -> dict[str, int]:
+        """Return the results of a call that have counters, and the rows for which each has room."""
+        lanes = choose_lanes(call)
+
+        def find() -> dict[str, int]:
+            if lanes == 1:
+                return {}
+            return find_counters(find_facts(call.program, call.sizes), lanes)
+
+        return self._counters.get((call.key, lanes), find)
+
     def code_of(self, call: Call, *, contract: bool = True) -> Code:
         """Print the code of a call."""
         kind, real, lanes = call.rows.X.kind(), _llvm_real(call.real), choose_lanes(call)
         vector, looking = native.vector_bytes() // np.dtype(call.real).itemsize, self.long_loops(call)
-        return print_lanes(call.program, kind, real, lanes, vector, contract=contract, looking=looking)
+        return print_lanes(
+            call.program,
+            kind,
+            real,
+            lanes,
+            vector,
+            contract=contract,
+            looking=looking,
+            counters=self.counters(call).keys(),
+        )
 
     def compiled(self, call: Call, contract: bool) -> tuple[Code, Callable[[int], None]]:
-        looking = self.long_loops(call)
+        looking, counters = self.long_loops(call), frozenset(self.counters(call))
 
         def make() -> tuple[Code, Callable[[int], None]]:
             code = self.code_of(call, contract=contract)
             return code, native.compile_text(code.text)
 
-        key = (call.program, call.rows.X.kind(), call.real, choose_lanes(call), contract, looking)
+        key = (call.program, call.rows.X.kind(), call.real, choose_lanes(call), contract, looking, counters)
         return self._codes.get(key, make)
 
     def run(
@@ -87,7 +111,7 @@ class CpuRunner:
             if leave[0] or any(other < part for other in failed):
                 return
             if member not in tables:
-                tables[member] = _Table(call, code, outputs, leave)
+                tables[member] = _Table(call, code, outputs, leave, self.counters(call))
             table = tables[member]
             table.point(results, member if order == "any" else part, errors[part])
             for entries in table.passes(bounds[part], bounds[part + 1]):
@@ -125,7 +149,12 @@ class _Table:
     """The table of addresses and numbers that a worker passes to compiled code."""
 
     def __init__(
-        self, call: Call, code: Code, outputs: dict[str, NDArray[Any]], leave: NDArray[np.uint8]
+        self,
+        call: Call,
+        code: Code,
+        outputs: dict[str, NDArray[Any]],
+        leave: NDArray[np.uint8],
+        counters: dict[str, int],
     ) -> None:
         self.call, self.slots = call, code.layout.slots
         self.table = np.zeros(len(self.slots), np.int64)
@@ -143,6 +172,11 @@ class _Table:
         self.set("staged", self.room(lanes * size * (1 if call.rows.sparse else call.rows.shape[1])))
         for name, bytes_ in zip(call.program.own_arrays(), array_bytes(call), strict=True):
             self.set(f"array {name}", self.room(lanes * bytes_))
+        for name in counters:
+            count = math.prod(call.shape(call.program.arguments[name]))
+            self.set(f"counters {name}", self.room(4 * (count + 1)))
+        if counters:
+            self.set(ROOM, min(counters.values()))
         self.set("number", call.rows.first)
         self.set("leave", leave.ctypes.data)
         for name, value in call.rows.X.entries().items():
