@@ -284,7 +284,7 @@ WRONG_CALLS = [
     (kmeans_step, {"w": 1.0, "centers": np.ones((0, 3))}, "found the size k = 0, expected at least 1"),
     (histogram, {"low": np.zeros(3), "scale": np.ones(3)}, "found no size 'bins', expected bins="),
     (histogram, {"low": np.zeros(3), "scale": np.ones(3), "bins": 2.5}, "bins = 2.5, expected a whole"),
-    (item_sets, {"sets": np.array([[0.5]])}, "an index is a whole number"),
+    (item_sets, {"sets": np.array([[0.5]])}, "an index is an integer"),
     (item_sets, {"sets": [[3]]}, "row 0: the row: found the index 3, expected 0 to 2"),
     (item_sets, {"sets": [[-1]]}, "found the index -1, expected 0 to 2"),
     (em_step, {"mean": np.eye(3), "prec": np.ones((2, 3)), "const": [0] * 3}, "with k = 2, expected k = 3"),
