@@ -26,7 +26,7 @@ from bmrm.base.threads import usable_cores
 ALL, PERIODIC, BINS, REPEATS = 100_000, 400_000, 100, 3
 
 SECTIONS = """
-## Pairs of points on one core and on more
+## Pairs of points on one core and on {count}
 
 {cores}. Least wall time of {sizes[repeats]} calls, sorting included: all distances of {sizes[all]} uniform
 points, {sizes[bins]} bins, and pairs within a tenth of a periodic cube of {sizes[periodic]} points.
@@ -110,7 +110,8 @@ def main() -> None:
     for aim in aims:
         print(report.line(aim))
     sizes = {"all": ALL, "periodic": PERIODIC, "bins": BINS, "repeats": REPEATS}
-    report.write(options.out, SECTIONS, sizes=sizes, cores=cores(), rows=rows, aims=aims)
+    words = {"sizes": sizes, "cores": cores(), "count": usable_cores()}
+    report.write(options.out, SECTIONS, **words, rows=rows, aims=aims)
 
 
 if __name__ == "__main__":
