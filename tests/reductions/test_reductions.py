@@ -283,7 +283,7 @@ WRONG_CALLS = [
     (kmeans_step, {"w": 1.0, "centers": np.eye(3), "k": 4}, "(3, 3) with k = 3, expected k = 4"),
     (kmeans_step, {"w": 1.0, "centers": np.ones((0, 3))}, "found the size k = 0, expected at least 1"),
     (histogram, {"low": np.zeros(3), "scale": np.ones(3)}, "found no size 'bins', expected bins="),
-    (histogram, {"low": np.zeros(3), "scale": np.ones(3), "bins": 2.5}, "bins = 2.5, expected a whole"),
+    (histogram, {"low": np.zeros(3), "scale": np.ones(3), "bins": 2.5}, "bins = 2.5, expected an integer"),
     (item_sets, {"sets": np.array([[0.5]])}, "an index is an integer"),
     (item_sets, {"sets": [[3]]}, "row 0: the row: found the index 3, expected 0 to 2"),
     (item_sets, {"sets": [[-1]]}, "found the index -1, expected 0 to 2"),
