@@ -41,6 +41,8 @@ nitpick_ignore_regex = [("py:.*", r"(array_api|math|mpi4py|numpy|petsc4py|scipy|
 
 myst_heading_anchors = 6
 
+copybutton_exclude = ".linenos, .gp"  # prompts are not copied
+
 html_theme = "pydata_sphinx_theme"
 html_static_path = [str(Path(__file__).parent / "_static")]
 html_css_files = ["site.css"]
