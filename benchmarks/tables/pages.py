@@ -41,12 +41,12 @@ PAGES = {  # file, title and the results in it
     "graphs": ("Graphs", "graph graph_gpu"),
     "estimators": (
         "k-means, mixtures, principal components and scaling",
-        "estimators mds gpu_clusters gpu_sparse_clusters gpu_seeding gpu_blocks gpu_mixture gpu_mds",
+        "estimators mds gpu_clusters gpu_sparse_clusters gpu_seeding gpu_blocks gpu_mixture gpu_mds cores",
     ),
     "pairs": (
         "Pairs of points",
-        "pairs_cpu pairs_shapes pairs_gpu pairs_shapes_gpu pairs_paper pairs_nearest pairs_nearest_gpu "
-        "pairs_kde pairs_kde_gpu pairs_statistics pairs_statistics_gpu",
+        "pairs_cpu pairs_cores pairs_shapes pairs_gpu pairs_shapes_gpu pairs_paper pairs_nearest "
+        "pairs_nearest_gpu pairs_kde pairs_kde_gpu pairs_statistics pairs_statistics_gpu",
     ),
     "reductions": (
         "Row functions and the choice of a device",
