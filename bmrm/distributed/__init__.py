@@ -6,7 +6,7 @@ rows of X (and X') on its own device. docs/scaling.md describes what the ranks e
 what that costs. All numbers that decide how a solve continues are bit-identical
 on all ranks, so no rank has to wait for the decision of another.
 
-`Group`, `Shard` and `read_rows` need mpi4py (the extra ``petsc``) and are loaded on first use.
+`Group`, `Shard` and `read_rows` need mpi4py and are loaded on first use.
 """
 
 from bmrm.base.on_use import load_on_use

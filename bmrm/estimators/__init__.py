@@ -14,7 +14,7 @@ except ImportError:
     _found = "0"
 
 if tuple(map(int, _found.split(".")[:2])) < OLDEST:
-    raise ImportError("bmrm.estimators needs scikit-learn 1.6 or later: the extra `sklearn`")
+    raise ImportError("bmrm.estimators needs scikit-learn 1.6 or later: pip install scikit-learn")
 
 from bmrm.estimators.classification import BMRMClassifier, BMRMClassifierCV  # noqa: E402
 from bmrm.estimators.novelty import BMRMOneClass  # noqa: E402

@@ -6,6 +6,7 @@ classes, so that neither is imported for a graph of another kind.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -197,6 +198,8 @@ def _columns_of(given: Any) -> tuple[Any, ...]:
     if isinstance(given, list):
         return _columns_of_list(given)
     if not isinstance(given, tuple) or len(given) not in (2, 3) or any(isinstance(x, tuple) for x in given):
+        if isinstance(given, str | os.PathLike):
+            raise DataError("edges: found text, expected edges; bmrm.graph.read_graph reads files")
         what = "a tuple of tuples" if isinstance(given, tuple) and given else f"a {type(given).__name__}"
         raise DataError(f"edges: found {what}, expected {EXPECTED}")
     ends = (_ids("source", given[0]), _ids("target", given[1]))
@@ -399,5 +402,5 @@ def import_pyarrow() -> Any:
     try:
         import pyarrow
     except ImportError:
-        raise ParameterError("edges: found an Arrow table without pyarrow, expected it installed") from None
+        raise ParameterError("edges: an Arrow table needs pyarrow: pip install pyarrow") from None
     return pyarrow

@@ -29,6 +29,7 @@ def bad(row, value):
         (np.ma.masked_equal(GOOD, 0), "x: found masked values, expected a number in each place"),
         (scipy.sparse.eye(3, format="csr"), "x: found a sparse matrix, expected a matrix"),
         ({1, 2}, "x: found a set, expected a matrix"),
+        ("points.npy", "x: found text, expected a matrix; bmrm.io.read_data reads files"),
     ],
 )
 def test_points_that_are_none(x, text):

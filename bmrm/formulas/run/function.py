@@ -130,9 +130,7 @@ class CompiledFunction:
         if target not in TARGETS:
             raise ParameterError(f"source: found {target!r}, expected {' or '.join(TARGETS)}")
         if target == "cpu" and not native.can_compile():
-            raise BmrmError(
-                f"{self._source.name}: found no compiler for the CPU; the extra `reductions` adds one"
-            )
+            raise BmrmError(f"{self._source.name}: found no compiler for the CPU: pip install llvmlite")
         call = self._call(data, words)
         if target == "cpu":
             return self._host.code_of(call, contract=self._contract).text

@@ -110,7 +110,7 @@ def _check_limit(source: FunctionSource, done: int, rows: int, spent: float, lim
     if total > limit:
         raise BmrmError(
             f"{source.name}: found no compiler, and the plain Python loop would take about {total:.0f} s "
-            f"for {rows} rows; the extra `reductions` adds one"
+            f"for {rows} rows: pip install llvmlite"
         )
 
 

@@ -896,7 +896,7 @@ def test_what_a_dataset_holds_is_not_given_again():
         (np.eye(3), [1, -1], r"shape \(2,\), expected \(3,\)"),
         (np.eye(3), [1, -1, np.nan], "row 3 has nan"),
         (np.eye(3), ["a", "b", "c"], "found labels 'a', 'b' and 'c', expected two classes"),
-        (np.eye(3), None, "labels are missing"),
+        (np.eye(3), None, "found no labels"),
         (np.eye(3), [(1.0,), (2.0, 3.0), ()], "several labels per row"),
         (np.array([[1.0, np.inf], [0, 1]]), [1, -1], "inf is not finite"),
         (np.zeros((0, 2)), [], "0 rows"),
