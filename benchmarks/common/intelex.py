@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from typing import Any
 
 from benchmarks.common import report
@@ -18,4 +19,4 @@ def module(name: str, threads: int) -> Any:
 def version() -> str:
     """Return its version, an empty text if it is not there."""
     found = report.optional("sklearnex")
-    return "" if found is None else str(found.__version__)
+    return "" if found is None else importlib.metadata.version("scikit-learn-intelex")
