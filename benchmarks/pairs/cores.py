@@ -54,7 +54,7 @@ def cores() -> str:
     }
     usable = usable_cores()
     if not found or len(found) >= usable:
-        return f"{usable} cores with one thread each"
+        return f"{usable} cores, as the system counts them"
     return f"{usable} hardware threads of {len(found)} cores"
 
 
