@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 INDEX = ROOT / "docs" / "performance.md"
 BUILD = ROOT / "CONTRIBUTING.md"
 BEGIN, END = "<!-- times: begin -->\n", "<!-- times: end -->\n"
-PAGES = {  # file, title and the results in it
+PAGES = {  # file, title and the results in it, as far as they have been measured
     "solves": (
         "Training on a CPU",
         "against_liblinear wide l1 multiclass petsc_tao convergence dense crossval ranking error_bounds "
@@ -35,13 +35,14 @@ PAGES = {  # file, title and the results in it
     ),
     "products": (
         "Products with a matrix",
-        "spmv_cpu choice_cpu spmv_gpu bounds_gpu choice_gpu choice_families petsc_bridge petsc_mat "
+        "spmv_cpu choice_cpu spmv_gpu bounds_gpu choice_gpu choice_families over_cpu petsc_bridge petsc_mat "
         "petsc_mat_gpu",
     ),
     "graphs": ("Graphs", "graph graph_gpu graph_peers graph_huge_gpu"),
     "estimators": (
         "k-means, mixtures, principal components and scaling",
-        "estimators mds gpu_clusters gpu_sparse_clusters gpu_seeding gpu_blocks gpu_mixture gpu_mds cores",
+        "estimators components mds cores gpu_clusters gpu_sparse_clusters gpu_seeding gpu_blocks gpu_mixture "
+        "gpu_mds",
     ),
     "pairs": (
         "Pairs of points",
@@ -82,6 +83,11 @@ def load(name: str) -> dict[str, Any]:
     return found
 
 
+def all_of(names: str) -> list[dict[str, Any]]:
+    """Read the results files of these names that are there."""
+    return [load(name) for name in names.split() if (report.RESULTS / f"{name}.json").exists()]
+
+
 def sections_of(name: str, command: str) -> list[dict[str, Any]]:
     """Return what the benchmark of a results file says of its tables, without importing it."""
     source = ROOT / (command.split()[2].replace(".", "/") + ".py")
@@ -107,8 +113,8 @@ def section_text(results: dict[str, Any], section: dict[str, Any]) -> str:
 
 def page(title: str, names: str) -> str:
     """Return a page: the sections of some results files."""
-    found = map(load, names.split())
-    return f"# {title}\n" + "".join(section_text(each, part) for each in found for part in each["sections"])
+    parts = ((results, part) for results in all_of(names) for part in results["sections"])
+    return f"# {title}\n" + "".join(section_text(*part) for part in parts)
 
 
 def linked(file: str, results: dict[str, Any], section: dict[str, Any], shown: str = "") -> str:
@@ -146,7 +152,7 @@ def headline(file: str, results: dict[str, Any], section: dict[str, Any]) -> Hea
 
 def measured() -> list[tuple[str, dict[str, Any]]]:
     """Return all results, each with its page."""
-    return [(file, load(name)) for file, (_, names) in PAGES.items() for name in names.split()]
+    return [(file, results) for file, (_, names) in PAGES.items() for results in all_of(names)]
 
 
 def headlines() -> list[Headline]:
