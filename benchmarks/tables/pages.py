@@ -38,16 +38,16 @@ PAGES = {  # file, title and the results in it, as far as they have been measure
         "spmv_cpu choice_cpu spmv_gpu bounds_gpu choice_gpu choice_families over_cpu petsc_bridge petsc_mat "
         "petsc_mat_gpu",
     ),
-    "graphs": ("Graphs", "graph graph_gpu graph_peers"),
+    "graphs": ("Graphs", "graph graph_gpu graph_peers graph_huge_gpu"),
     "estimators": (
         "k-means, mixtures, principal components and scaling",
-        "estimators components mds cores gpu_clusters gpu_sparse_clusters gpu_seeding gpu_blocks gpu_mixture "
-        "gpu_mds",
+        "estimators components mds gpu_clusters gpu_sparse_clusters gpu_seeding gpu_blocks gpu_mixture "
+        "gpu_mds cores",
     ),
     "pairs": (
         "Pairs of points",
-        "pairs_cpu pairs_shapes pairs_gpu pairs_shapes_gpu pairs_paper pairs_nearest pairs_nearest_gpu "
-        "pairs_kde pairs_kde_gpu pairs_statistics pairs_statistics_gpu",
+        "pairs_cpu pairs_cores pairs_cores_16 pairs_shapes pairs_gpu pairs_shapes_gpu pairs_paper "
+        "pairs_nearest pairs_nearest_gpu pairs_kde pairs_kde_gpu pairs_statistics pairs_statistics_gpu",
     ),
     "reductions": (
         "Row functions and the choice of a device",

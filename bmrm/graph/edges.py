@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bmrm.base import arguments
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
-from bmrm.graph.edge_list import EdgeList
+from bmrm.graph.edge_list import EdgeList, ListedColumns
 from bmrm.graph.labels import (
     NodeLabels,
     as_ids,
@@ -41,37 +41,12 @@ MAX_SHOWN = 10
 """Names of attributes that a message lists."""
 
 
-@dataclass
-class IdList:
-    """A list of edges between nodes that have no numbers yet.
+class IdList(ListedColumns):
+    """A list of edges between nodes that have no numbers yet, all in one memory.
 
-    Attributes
-    ----------
-    source, target : ndarray of integers or DeviceArray of int32 or int64, shape (edges,)
-        Ids. With ``labels`` they are numbers of nodes, in range or not.
-    weight : ndarray of float64 or DeviceArray of float32 or float64, shape (edges,), or None
-        In the memory of the ids.
-    labels : NodeLabels, or None
-        Those that were given; else nodes are those that occur.
-    directed : bool or None
-        See `EdgeList`, as for the others.
+    Ids are integers, or int32 or int64 on a GPU. With labels they are numbers of nodes, in range or not;
+    without, nodes are those that occur. Weights are float64, or float32 on a GPU.
     """
-
-    source: Any
-    target: Any
-    weight: Any
-    labels: NodeLabels | None
-    directed: bool | None = None
-    both_ways: bool | None = None
-    notes: tuple[str, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    @property
-    def weighted(self) -> bool:
-        """Whether edges have weights."""
-        return self.weight is not None
 
     def numbered(self, threads: int | None) -> EdgeList:
         """Return the edges in main memory, whose nodes have numbers."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bmrm.distributed.ranks import AllRanks
     from bmrm.pairs.work import Rate
 
-RANGE_SECONDS = 0.05
+RANGE_SECONDS = 0.1
 """Time that a range of tasks should take: signals wait as long, and threads for each other at its end."""
 
 GROWTH = 16
@@ -186,11 +186,13 @@ class PairPasses(Protocol):
         """Copy points to the device: coordinates of shape (d, n), lengths of axes, 0 for open ones."""
         ...
 
-    def counter(self, a: Any, b: Any, bounds: Vector, kernel: str, images: str) -> Counter:
+    def counter(
+        self, a: Any, b: Any, bounds: Vector, kernel: str, images: str, threads: int | None
+    ) -> Counter:
         """Prepare to count the pairs of a with b, or of a with itself if b is None."""
         ...
 
-    def near_order(self, coordinates: Vector, leaf: int) -> Indices:
+    def near_order(self, coordinates: Vector, leaf: int, threads: int | None) -> Indices:
         """Return an order in which so many neighbours are close, if sums of kernels are faster by it."""
         ...
 
