@@ -60,9 +60,9 @@ SECTIONS = """
 ## Graphs on a GPU
 
 {gpu[name]}. Generated graphs, implicit ones. The baseline is a loop of cuSPARSE and cuBLAS over CuPy
-arrays, the better algorithm of cuSPARSE, with the nodes as the data number them; in brackets, cuSPARSE with
-the nodes as `Graph` orders them. An iteration is the product with all vector work. Ours in float32 is a
-light step:
+arrays, with cuSPARSE's better algorithm and the nodes in the order of the data; in brackets, cuSPARSE
+with the nodes in the order of `Graph`. An iteration is the product with all vector work. Ours in
+float32 is a light step:
 
 [rows]
 graph, nodes / edges = {graph}, {nodes} / {edges}, float32 | product, us = {product_float32_us:.0f} |
@@ -87,7 +87,7 @@ graph = {graph} | PageRank, ms = {pagerank_ms:.1f} | steps = {n_iter} | loop, ms
 its steps = {loop_iterations} | times faster = {pagerank_times_faster:.2f} |
 building, s = {graph_seconds:.1f} | matrix to the GPU, s = {upload_seconds:.1f}
 
-Times faster, the least over the graphs:
+Times faster, minimum over the graphs:
 
 [aims]
 

@@ -61,17 +61,18 @@ PAGES = {  # file, title and the results in it, as far as they have been measure
 }
 INTRO = """# Performance
 
-How many times faster than others: the time of the baseline over ours in the same run, as the median, the
-least and the most of several problems. Below 1 ours is slower. Links lead to sizes, machines and commands.
+This page shows how fast bmrm is compared with other programs: the time of the baseline over ours in the
+same run, as the median, minimum and maximum over several problems. Below 1, ours is slower. Links lead to
+sizes, machines and commands.
 
 """
 NOTE = """
 ## All results
 
-All numbers are from results files in `benchmarks/results`. The command above a table, by its present
-name, wrote the file, with the machine and the baseline measured in the same run. `make tables` writes these
-pages. An aim is what we set out to reach. Results of a GPU
-from before 2026-11-26 were measured without the format `mixed`.
+All numbers are from results files in `benchmarks/results`. The command above a table (by its present name)
+wrote the file; the baseline was measured on the same machine in the same run. An aim is a target that was
+set in advance. GPU results from before 2026-11-26 were measured without the format `mixed`. `make tables`
+generates these pages.
 
 """
 

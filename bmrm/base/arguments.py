@@ -486,10 +486,10 @@ def random_generator(given: Any) -> np.random.Generator:
 
 
 def positive_integer(what: str, given: Any) -> int:
-    """Validate a whole number of at least 1."""
+    """Validate an integer of at least 1."""
     found = arguments.integer(what, given)
     if found < 1 or isinstance(given, (bool, np.bool_)):
-        raise ParameterError(f"{what}: found {given}, expected a whole number of at least 1")
+        raise ParameterError(f"{what}: found {given}, expected an integer of at least 1")
     return found
 
 

@@ -211,7 +211,7 @@ def _columns_of_list(edges: list[Any]) -> tuple[Any, ...]:
     pairs = all(issubclass(kind, tuple) for kind in kinds) or (kinds <= {tuple, list} and lengths == {2})
     unclear = len(edges) <= 3 and not pairs  # they may be sources, targets and weights
     if len(lengths) > 1 or not lengths <= {2, 3} or unclear or kinds & {str, bytes, set, frozenset, dict}:
-        raise DataError(f"edges: found a list of other than pairs or triples, expected {EXPECTED}")
+        raise DataError(f"edges: found a list with other items than pairs or triples, expected {EXPECTED}")
     return tuple(list(column) for column in zip(*edges, strict=True))
 
 
@@ -329,7 +329,7 @@ def from_arrow(given: Any, how: Reading) -> EdgeList | IdList:
         table = given if isinstance(given, pyarrow.Table) else pyarrow.table(given)
         kept = [name for name in table.column_names if not _INDEX.fullmatch(name)]
     except (pyarrow.ArrowException, ValueError, TypeError) as error:
-        raise DataError(f"edges: found a table that is none ({' '.join(str(error).split())[:200]})") from None
+        raise DataError(f"edges: found a damaged table ({' '.join(str(error).split())[:200]})") from None
     if len(kept) < 2:
         raise DataError(f"edges: found {len(kept)} columns, expected source, target and maybe weight")
     places = [table.column_names.index(name) if kept.count(name) == 1 else -1 for name in kept]

@@ -120,7 +120,7 @@ def kde(
     threads: int | None = None,
     progress: Callable[[float], object] | None = None,
 ) -> Density:
-    """Estimate the density of which points are a sample.
+    """Estimate the density from which points were drawn.
 
     Parameters
     ----------

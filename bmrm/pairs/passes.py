@@ -3,7 +3,7 @@
 `bmrm.pairs.histograms` and its plan talk to `PairPasses` only: `bmrm.pairs.cpu` has those of the CPU,
 `bmrm.pairs.gpu` those of a GPU. A counter has tasks, whose numbers depend on the points alone. Ranges of them
 are counted one after the other; between two, signals are looked at and progress is shown. Ranks take ranges
-in turn. All that is added are whole numbers, so that it does not matter who counted what, and in which order.
+in turn. All that is added are integers, so that it does not matter who counted what, and in which order.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def test_boxes_that_are_none(box, text):
         ({"closed": "both"}, "closed: found 'both', expected one of last, left, right"),
         ({"images": "al"}, "images: found 'al'; did you mean all?, expected one, all or None"),
         ({"device": "gpu"}, "device: found 'gpu', expected one of auto, cpu, cuda, cuda:N"),
-        ({"threads": 0}, "threads: found 0, expected a whole number of at least 1"),
+        ({"threads": 0}, "threads: found 0, expected an integer of at least 1"),
         ({"threads": 10_000}, "threads: found 10000, expected at most 4096"),
         ({"threads": 1.5}, "threads: found 1.5, expected an integer"),
         ({"comm": 3}, "comm: found 3, expected a communicator of mpi4py or petsc4py"),

@@ -39,7 +39,7 @@ def refuses_deep_text(method: F) -> F:
             return method(self, *words, **keywords)
         except RecursionError:
             raise ReductionError(
-                f"{self._source.name}: found too deeply nested text, "
+                f"{self._source.name}: found code nested too deeply, "
                 "expected shorter expressions, with names for their parts"
             ) from None
 

@@ -96,7 +96,7 @@ def _named_failures(source: FunctionSource, number: int) -> Iterator[None]:
     try:
         yield
     except OverflowError as error:
-        text = "found a whole number that does not fit 64 bits"
+        text = "found an integer that does not fit 64 bits"
         raise ReductionError(f"{source.name}: row {number}: {text}") from error
     except (IndexError, ZeroDivisionError, ValueError) as error:
         raise ReductionError(f"{source.name}: row {number}: {error}") from error

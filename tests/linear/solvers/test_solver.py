@@ -847,7 +847,7 @@ def test_predictions():
             ParameterError,
             "cannot be penalised",
         ),
-        ({"penalize_intercept": True}, ParameterError, "goes with fit_intercept"),
+        ({"penalize_intercept": True}, ParameterError, "needs fit_intercept"),
         ({"fit_intercept": True, "intercept_scaling": 0.0}, ParameterError, "intercept_scaling: found 0"),
         ({"sample_weight": [1.0]}, DataError, r"shape \(1,\), expected \(60,\)"),
         ({"sample_weight": [-1.0] * 60}, DataError, "row 1 has -1"),
