@@ -31,7 +31,7 @@ SECTIONS = """
 
 scikit-learn {versions[scikit-learn]}, and intelex, which is scikit-learn-intelex
 ({versions[intelex]:*/not measured}); minimum processor time of one thread. Errors are those of the singular
-values, relative to the first, if LAPACK can tell.
+values, relative to the first, if LAPACK can tell; one above 1 belongs to a result that is wrong.
 
 [rows]
 rows = {case} | ms = {seconds[ours]:.1f ms} | scikit-learn ms = {seconds[scikit-learn]:.1f ms} |
