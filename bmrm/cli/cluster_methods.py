@@ -78,13 +78,20 @@ def _common(options: argparse.Namespace, tol: str = "tol") -> dict[str, Any]:
         found["init"] = METHODS[options.method].starts[options.init]
     found = {name: value for name, value in found.items() if value is not None}
     same = {"max_time": options.max_time, "random_state": options.seed}
+    if options.cpu_share is not None:
+        same["cpu_share"] = options.cpu_share
     return found | same | {"threads": options.threads, "device": options.device}
 
 
 def _facts(options: argparse.Namespace, model: Any, shape: tuple[int, int], **more: Any) -> dict[str, Any]:
     """Return the facts of a fitted model that all methods have, and more of them."""
     found = {"method": options.method, "rows": shape[0], "columns": shape[1], "status": model.status_, **more}
-    return found | {"n_iter": model.n_iter_, "seed": options.seed, "device": model.placement_.device}
+    return found | {"n_iter": model.n_iter_, "seed": options.seed, **_placed(model)}
+
+
+def _placed(model: Any) -> dict[str, Any]:
+    """Return the facts of where a model was fitted, and how its rows were split."""
+    return {"device": model.placement_.device, "placement": model.placement_.reason}
 
 
 def _numbers(values: Vector) -> list[Any]:

@@ -167,6 +167,12 @@ class RowSet(AllRanks):
             self.X.release(0, self.here)
         return found
 
+    def part(self, some: slice) -> RowSet:
+        """Return some local rows, of this process alone; they keep their numbers."""
+        bounds = self.first + some.start, self.first + some.stop
+        weights = None if self.weights is None else self.weights[some]
+        return replace(self, X=self.X.part(some), weights=weights, group=None, bounds=bounds)
+
     def sampled_mean(self, take_here: Callable[[Indices], Vector] | None = None) -> Vector:
         """Return the mean of some rows of all ranks, with their weights; see `take`."""
         sampled = np.arange(0, self.shape[0], max(1, self.shape[0] // SAMPLED_ROWS))

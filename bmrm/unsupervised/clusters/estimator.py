@@ -23,6 +23,7 @@ from bmrm.base.vectors import Vector
 from bmrm.distributed.reading import read_row_set
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError, ParameterError
+from bmrm.matrix.gpu.cpu_share import parse_share
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.matrix.gpu.placement import Placement, place
 from bmrm.unsupervised.clusters.gpu import open_clusters
@@ -128,6 +129,9 @@ class KMeans(FittedClusters, RowTransformer):
         upload included, and else the CPU. Labels are the same on both; sums differ by rounding.
     threads : int, optional
         Maximum number of threads; default: the cores that this process may use.
+    cpu_share : float, optional
+        Share of the blocks of rows that do not fit on a GPU which the CPU computes at the same time, in eighths
+        from 0 to 1; by default it follows from measured rates. ``placement_.reason`` names the rows.
     callback : callable, optional
         Called with a `KMeansProgress` after each pass.
     verbose : int, default 0
@@ -199,6 +203,7 @@ class KMeans(FittedClusters, RowTransformer):
         random_state: Any = None,
         device: str = "auto",
         threads: int | None = None,
+        cpu_share: float | None = None,
         callback: Callable[[KMeansProgress], object] | None = None,
         verbose: int = 0,
         copy_x: bool = True,
@@ -213,6 +218,7 @@ class KMeans(FittedClusters, RowTransformer):
         self.random_state = random_state
         self.device = device
         self.threads = threads
+        self.cpu_share = cpu_share
         self.callback = callback
         self.verbose = verbose
         self.copy_x = copy_x
@@ -309,7 +315,7 @@ class KMeans(FittedClusters, RowTransformer):
     def _passes(self, rows: RowSet, *, fitting: bool = False) -> tuple[ClusterPasses, Placement]:
         """Put rows where they are worked on; in a fit for many passes, else for one."""
         k = self.n_clusters if fitting else len(self.cluster_centers_)
-        return open_clusters(rows, self._place(rows, k, fitting=fitting), k)
+        return open_clusters(rows, self._place(rows, k, fitting=fitting), k, parse_share(self.cpu_share))
 
     def _place(self, rows: RowSet, k: int, *, fitting: bool = False) -> Placement:
         X, size = rows.X, (rows.most_here, rows.shape[1])
@@ -534,6 +540,7 @@ class KMeans(FittedClusters, RowTransformer):
         if self.callback is not None and not callable(self.callback):
             raise ParameterError(f"callback: found {self.callback!r}, expected a callable")
         parse_device(self.device)
+        parse_share(self.cpu_share)
         progress_line(self.verbose)
 
     def _after_pass(

@@ -56,6 +56,8 @@ class DecomposedRows:
         Whether m is the mean, else 0.
     by_gram : callable
         Whether rows of some columns are decomposed by their covariance matrix.
+    share : int, optional
+        The CPU's share of blocks that do not stay on a GPU; see `bmrm.matrix.gpu.cpu_share.parse_share`.
 
     Attributes
     ----------
@@ -84,8 +86,10 @@ class DecomposedRows:
         comm: Any = None,
         *,
         by_gram: Callable[[int], bool],
+        share: int | None = 0,
     ) -> None:
         self.set, matrix = read_product_rows(X, sample_weight, threads=threads, comm=comm, needs_rows=by_gram)
+        self._share = share
         self._stays = matrix is not None
         self._resident = matrix if self.set.weights is None else None
         self._there = self.set.gpu if self._stays else None  # the GPU of a Dataset
@@ -130,7 +134,7 @@ class DecomposedRows:
                 f"svd_solver: found {solver!r} on {found.device}, expected 'covariance_eigh', rows and "
                 "device on the CPU, or a bmrm.Dataset of float64 on the GPU"
             )
-        self._gram, found = open_gram(self.set, found)
+        self._gram, found = open_gram(self.set, found, self._share)
         return found
 
     def prepare(self, solver: str) -> bool:

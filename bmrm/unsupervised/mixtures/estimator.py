@@ -24,6 +24,7 @@ from bmrm.base.vectors import UNIT, Vector
 from bmrm.distributed.reading import read_row_set
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError, ParameterError
+from bmrm.matrix.gpu.cpu_share import parse_share
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.matrix.gpu.placement import place
 from bmrm.unsupervised.clusters.estimator import KMeans
@@ -253,7 +254,8 @@ class FittedMixture(FittedAnswer):
         k = len(parameters.means)
         require_memory(8 * rows.here * k, "the shares of the components", "fewer rows at a time need less")
         found = place(self.device, rows.gpu, group=rows.group)
-        passes, _ = open_mixture(rows, found, k, full=parameters.full)
+        share = parse_share(self.cpu_share)
+        passes, _ = open_mixture(rows, found, k, full=parameters.full, share=share)
         with small_matrices(rows.shape[1]):
             roots = parameters.roots()
         return passes.shares(parameters.means, *roots)
@@ -302,6 +304,8 @@ class GaussianMixture(FittedMixture):
         to be faster. On a GPU a row has at most 448 columns (H100; as shared memory allows).
     threads : int, optional
         Maximum number of threads; default: the cores that this process may use.
+    cpu_share : float, optional
+        As for `KMeans`.
     verbose : int, default 0
         1 shows a progress line on a terminal, 2 a line per step.
     verbose_interval : int, default 10
@@ -377,6 +381,7 @@ class GaussianMixture(FittedMixture):
         random_state: Any = None,
         device: str = "auto",
         threads: int | None = None,
+        cpu_share: float | None = None,
         verbose: int = 0,
         verbose_interval: int = 10,
     ) -> None:
@@ -395,6 +400,7 @@ class GaussianMixture(FittedMixture):
         self.random_state = random_state
         self.device = device
         self.threads = threads
+        self.cpu_share = cpu_share
         self.verbose = verbose
         self.verbose_interval = verbose_interval
 
@@ -462,7 +468,10 @@ class GaussianMixture(FittedMixture):
             with rows.guarded(), small_matrices(rows.shape[1]):
                 rows, scales = with_safe_weights(rows)
                 found = place(self.device, rows.gpu, work, group=rows.group)
-                passes, self.placement_ = open_mixture(rows, found, self.n_components, full=full)
+                share = parse_share(self.cpu_share)
+                passes, self.placement_ = open_mixture(
+                    rows, found, self.n_components, full=full, share=share
+                )
                 self.placement_.log()
                 self._fit(passes, rows.first_of(self.random_state), started, scales)
             self._remember_columns(X)
