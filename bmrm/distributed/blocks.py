@@ -4,8 +4,8 @@ The number of rows of a block depends on the number of columns and the type of t
 rows on the average number of stored values. Sums are those of the blocks, added in their order, whether a
 block stays or not: no bit depends on the GPU's memory.
 
-Of the blocks that do not stay some may be the CPU's (`bmrm.matrix.gpu.cpu_share`), the last ones: they are one
-part, which the CPU works on in main memory during the pass over the others, by the passes of its own.
+Of the blocks that do not stay some may be the CPU's (`bmrm.matrix.gpu.cpu_share`), the last ones: they are
+one part, which the CPU works on in main memory during the pass over the others, by passes of its own.
 
 A block that does not stay is copied to one of two slots of the GPU. While a pass works on one slot, a
 thread of the host reads the next block, fills pinned memory with it, and copies that to the other slot
@@ -70,13 +70,12 @@ class CpuBlocks(NamedTuple):
 
     Attributes
     ----------
-    count : int
-        Their number.
+    number : int
     put : callable
         Puts their rows where the CPU works on them; what it returns has what passes ask of the other blocks.
     """
 
-    count: int
+    number: int
     put: Callable[[RowSet], Any]
 
 
@@ -177,43 +176,36 @@ def count_resident(
 
 
 def blocks_of_cpu(rows: RowSet, gpu: int, each: int, resident: int, work: Pass) -> int:
-    """Return how many blocks of this rank are the CPU's, if the first ones stay on the GPU."""
-    streamed = 0 if rows.on_gpu else len(block_parts(rows.here, each)) - resident
-    row_bytes = rows.X.nbytes / max(1, rows.here)
+    """Return how many blocks of this rank are the CPU's, if the first ones stay on the GPU; never all."""
+    number = len(block_parts(rows.here, each))
+    streamed, row_bytes = (0 if rows.on_gpu else number - resident), rows.X.nbytes / max(1, rows.here)
     crowded = rows.group is not None and rows.group.cores < usable_cores()
-    return count_cpu_blocks(work, streamed, gpu, row_bytes, crowded=crowded)
+    return min(number - 1, count_cpu_blocks(work, streamed, gpu, row_bytes, crowded=crowded))
 
 
 class Slots:
-    """Blocks that are copied to a GPU in turn, block i to slot ``i % SLOTS``; the first are there.
+    """Blocks that are copied to a GPU in turn, block i to slot ``i % SLOTS``; the first are there."""
 
-    Parameters
-    ----------
-    count : int
-        Number of blocks.
-    """
-
-    def __init__(self, count: int) -> None:
-        self._count = count
+    def __init__(self) -> None:
         self._there = list(range(SLOTS))
 
     @functools.cached_property
     def _worker(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(1, "bmrm-rows")
 
-    def begin(self, load: Callable[[int], None]) -> list[Future[None]]:
-        """Begin to copy the first blocks of a pass: a thread calls ``load(i)`` for the slot of block i.
+    def begin(self, load: Callable[[int], None], count: int) -> list[Future[None]]:
+        """Begin to copy the first of some blocks: a thread calls ``load(i)`` for the slot of block i.
 
         It is not kept. Else its owner, and the memory of a GPU, would stay until Python looks for cycles.
         """
-        return [self._worker.submit(self._copy, load, i) for i in range(min(SLOTS, self._count))]
+        return [self._worker.submit(self._copy, load, i) for i in range(min(SLOTS, count))]
 
-    def numbers(self, copies: list[Future[None]], load: Callable[[int], None]) -> Iterator[int]:
+    def numbers(self, copies: list[Future[None]], load: Callable[[int], None], count: int) -> Iterator[int]:
         """Yield the number of each block once it is there; it stays until the next one is asked for."""
-        for i in range(self._count):
+        for i in range(count):
             copies[i].result()
             yield i
-            if i + SLOTS < self._count:
+            if i + SLOTS < count:
                 copies.append(self._worker.submit(self._copy, load, i + SLOTS))
 
     def _copy(self, load: Callable[[int], None], i: int) -> None:
@@ -264,11 +256,11 @@ class RowBlocks(Generic[Held]):
         read: Callable[[slice], Any] | None = None,
         cpu: CpuBlocks = NO_CPU_BLOCKS,
     ) -> None:
-        self._rows, self._each, self.resident, self._cpu_blocks = rows, each, resident, cpu.count
+        self._rows, self._each, self.resident, self._cpu_blocks = rows, each, resident, cpu.number
         self._read: Callable[[slice], Any] = read or rows.X.block
         self.parts = block_parts(rows.here, each)
-        last = self.parts[len(self.parts) - cpu.count :]
-        del self.parts[len(self.parts) - cpu.count :]
+        last = self.parts[len(self.parts) - cpu.number :]
+        del self.parts[len(self.parts) - cpu.number :]
         held = []
         for i, some in enumerate(self.parts[: resident + SLOTS]):
             X = there[i] if i < len(there) else self._read(some)
@@ -276,7 +268,7 @@ class RowBlocks(Generic[Held]):
             rows.release(some)
         streamed = len(self.parts) - resident
         self.on: list[Held] = held + [held[resident + i % SLOTS] for i in range(SLOTS, streamed)]
-        self._slots = Slots(streamed)
+        self._slots, self._on_gpu = Slots(), len(self.parts)
         self.on_cpu: Any = None
         if last:
             some = slice(last[0].start, last[-1].stop)
@@ -301,11 +293,16 @@ class RowBlocks(Generic[Held]):
                 yield of(i)
             yield theirs.result()
 
-    def pass_over(self) -> Iterator[int]:
-        """Yield the number of each block in order, once it is on the GPU; it stays until the next one."""
-        copies = self._slots.begin(self._load)
-        yield from range(self.resident)
-        for i in self._slots.numbers(copies, self._load):
+    def pass_over(self, last: int | None = None) -> Iterator[int]:
+        """Yield the number of each block in order, once it is on the GPU; it stays until the next one.
+
+        - ``last``: where to end; default: before the blocks of the CPU
+        """
+        last = self._on_gpu if last is None else last
+        streamed = max(0, last - self.resident)
+        copies = self._slots.begin(self._load, streamed)
+        yield from range(min(last, self.resident))
+        for i in self._slots.numbers(copies, self._load, streamed):
             yield self.resident + i
 
     def sums(self, of: Callable[[int], Sequence[Any]]) -> Sequence[Any]:

@@ -261,10 +261,10 @@ class RowSet(AllRanks):
         """Return the number of rows of a part whose results are so many numbers."""
         return part_rows(self.shape[0], numbers)
 
-    def part_bounds(self, numbers: int = 1) -> list[int]:
-        """Return the first row of each part of the local rows, and the end of the last."""
+    def part_bounds(self, numbers: int = 1, first: int = 0) -> list[int]:
+        """Return the first row of each part of the local rows from ``first`` on, and the end of the last."""
         each = self.part_rows(numbers)
-        return [0, *range(each, self.here, each), self.here]
+        return [first, *range(first + each, self.here, each), self.here]
 
     def parts_are_whole(self, numbers: int = 1) -> bool:
         """Return whether the parts are those that one process with all rows would have."""

@@ -110,7 +110,7 @@ class Shard(Dataset):
         threads: int | None = None,
         tol: float = DEFAULT_TOL,
         gpu_mem: int | str | None = None,
-        cpu_share: float | None = None,
+        cpu_share: float | str | None = None,
         weights: str = "replicated",
     ) -> None:
         group = self.group = group_of(comm)
@@ -146,7 +146,7 @@ class Shard(Dataset):
         with group.together():
             threads = min(group.cores, default_threads(size)) if threads is None else threads
             where = _choose_gpu(device, sum(sizes) // group.size, group.number)
-            if cpu_share is None and group.cores < usable_cores():
+            if cpu_share in (None, "auto") and group.cores < usable_cores():
                 cpu_share = 0
             given: dict[str, Any] = {"dtype": dtype, "threads": threads, "tol": tol}
             given |= {"gpu_mem": gpu_mem, "cpu_share": cpu_share}

@@ -148,7 +148,7 @@ class Dataset:
         threads: int | None = None,
         tol: float = DEFAULT_TOL,
         gpu_mem: int | str | None = None,
-        cpu_share: float | None = None,
+        cpu_share: float | str | None = None,
         storage: Storage = "auto",
     ) -> None:
         self.source = X if isinstance(X, Data) else None

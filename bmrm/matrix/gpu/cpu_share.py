@@ -5,9 +5,11 @@ follows from two times, of a pass on all cores and of the bus, which are measure
 (`bmrm.matrix.gpu.cache`); the number of threads of a call changes neither the split nor any bit. If the CPU
 would save less than an eighth, all blocks stream. Matrices keep their blocks pinned (`share_with_cpu`);
 estimators and compiled functions copy theirs through pinned memory (`count_cpu_blocks`), which takes longer.
+The rates of their passes depend on many sizes, so they are measured only if that is asked for ("auto"); by
+default those that are stored decide, and without them all streams.
 
-Sparse rows of a matrix stream unless a share is asked for: the time of their products on a CPU depends on where their
-columns are, and X' r took longer than streaming (benchmarks/results/both_devices.json).
+Sparse rows of a matrix stream unless a share is asked for: the time of their products on a CPU depends on
+where their columns are, and X' r took longer than streaming (benchmarks/results/both_devices.json).
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -35,6 +37,9 @@ log = logging.getLogger("bmrm")
 
 EIGHTHS = 8
 
+Share: TypeAlias = "int | Literal['auto'] | None"
+"""In eighths; by rates that are measured now if they are not stored; or by default."""
+
 DENSE_ROWS, DENSE_COLUMNS = 1 << 17, 256
 """The size of dense rows whose products are timed: 128 MiB as float32, more than most caches."""
 
@@ -50,28 +55,30 @@ BUS_SPARE = 1 << 20
 REPEATS = 3
 
 
-def parse_share(share: Any) -> int | None:
-    """Return a share of the CPU in eighths; None is left to the measured rates.
+def parse_share(share: Any) -> Share:
+    """Return a share of the CPU in eighths; None and "auto" are left to the rates.
 
     Examples
     --------
-    >>> parse_share(0.5), parse_share(0), parse_share(None)
-    (4, 0, None)
+    >>> parse_share(0.5), parse_share(0), parse_share(None), parse_share("auto")
+    (4, 0, None, 'auto')
     """
     if share is None:
         return None
+    if isinstance(share, str) and share == "auto":
+        return "auto"
     eighths = EIGHTHS * arguments.number("cpu_share", share)
     if not 0 <= eighths <= EIGHTHS or eighths != int(eighths):
-        raise ParameterError(f"cpu_share: found {share!r}, expected eighths from 0 to 1")
+        raise ParameterError(f"cpu_share: found {share!r}, expected eighths from 0 to 1, or auto")
     return int(eighths)
 
 
-def share_with_cpu(matrix: Any, X: Any, share: int | None) -> None:
+def share_with_cpu(matrix: Any, X: Any, share: Share) -> None:
     """Keep rows of a matrix on a GPU for the CPU, if some stream; ``share`` is that of `parse_share`."""
     if share == 0 or not matrix.host_bytes:
         return
     blocks = [block for block in matrix.row_blocks if block["streams"]]
-    if share is None:
+    if not isinstance(share, int):
         share = measured_share(matrix, blocks) if matrix.is_dense else 0
     count = share * len(blocks) // EIGHTHS
     count = min(count, _last_run(blocks))
@@ -118,7 +125,7 @@ class Pass(NamedTuple):
 
     Attributes
     ----------
-    share : int or None
+    share : Share
         That of `parse_share`.
     name : str
         Under which the time of a row is kept; empty if rows stream unless a share is asked for.
@@ -126,7 +133,7 @@ class Pass(NamedTuple):
         Measures the time of a row of a pass on the CPU, by a number of threads.
     """
 
-    share: int | None
+    share: Share
     name: str
     seconds: Callable[[int], float]
 
@@ -148,21 +155,29 @@ def count_cpu_blocks(work: Pass, streamed: int, gpu: int, row_bytes: float, *, c
     share = work.share
     if streamed < 1 or share == 0:
         return 0
-    if share is None:
+    if not isinstance(share, int):
         if crowded or not work.name:
             return 0
-        cores = usable_cores()
+        cores, measure = usable_cores(), share == "auto"
         name = f"a row of {work.name}, {cores} cores"
-        cpu = cache.known_time(cache.cpu_name(), name, lambda: work.seconds(cores))
-        share = _balanced(row_bytes * copy_time(gpu), cpu)
+        cpu = _time(cache.cpu_name(), name, lambda: work.seconds(cores), measure)
+        bus = None if cpu is None else copy_time(gpu, measure=measure)
+        if cpu is None or bus is None:
+            return 0
+        share = _balanced(row_bytes * bus, cpu)
     return share * streamed // EIGHTHS
 
 
-def copy_time(gpu: int) -> float:
+def _time(device: str, name: str, measure: Callable[[], float], may_measure: bool) -> float | None:
+    """Return a time that was stored, or is measured and stored now."""
+    return cache.known_time(device, name, measure) if may_measure else cache.stored_time(device, name)
+
+
+def copy_time(gpu: int, *, measure: bool) -> float | None:
     """Return the seconds per byte of dense rows that are copied through pinned memory, as measured."""
     cuda = import_cuda()
 
-    def measure() -> float:
+    def seconds() -> float:
         rows = np.ones((DENSE_ROWS, DENSE_COLUMNS), np.float32)
         there = cuda.DenseRows(rows, device=gpu, threads=usable_cores())
 
@@ -173,11 +188,11 @@ def copy_time(gpu: int) -> float:
         return least_seconds(copy) / rows.nbytes
 
     name: str = cuda.device_info(gpu)["name"]
-    return cache.known_time(name, "a byte of rows that are copied in blocks", measure)
+    return _time(name, "a byte of rows that are copied in blocks", seconds, measure)
 
 
 def least_seconds(work: Callable[[], object]) -> float:
-    """Return the time of some work after it was done once: all cores take part, so one thread's says nothing."""
+    """Return the least time of some work on all cores, after it was done once."""
     seconds = []
     for _ in range(1 + REPEATS):
         began = time.perf_counter()

@@ -1,6 +1,7 @@
-"""The rows of k-means on a GPU that are the CPU's: the methods of `bmrm.matrix._cuda.Clusters`, by `HostClusters`.
+"""The rows of k-means on a GPU that are the CPU's, with the methods of `bmrm.matrix._cuda.Clusters`.
 
-Rows are moved and scaled as those on the GPU, so that distances of both have one unit.
+`HostClusters` has the passes. Rows are moved and scaled as those on the GPU, so that all distances have one
+unit.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from bmrm.base.vectors import Vector
 from bmrm.distributed.row_set import RowSet
-from bmrm.matrix.gpu.cpu_share import Pass, least_seconds
+from bmrm.matrix.gpu.cpu_share import Pass, Share, least_seconds
 from bmrm.unsupervised.clusters.cpu import HostClusters
 
 MEASURED_VALUES = 1 << 23
@@ -94,7 +95,7 @@ class CpuClusters:
         return self.host.draw_here(key, factor)
 
 
-def cluster_pass(rows: RowSet, clusters: int, share: int | None) -> Pass:
+def cluster_pass(rows: RowSet, clusters: int, share: Share) -> Pass:
     """Return a pass of k-means, for `count_cpu_blocks`; sparse rows stream unless a share is asked for."""
     d, dtype = rows.shape[1], rows.X.dtype
 
@@ -103,7 +104,12 @@ def cluster_pass(rows: RowSet, clusters: int, share: int | None) -> Pass:
         values = rng.random((max(1, MEASURED_VALUES // d), d), np.float32).astype(dtype, copy=False)
         passes = HostClusters(RowSet(values, threads=cores))
         centers = rng.random((clusters, d))
-        return least_seconds(lambda: (passes.reset(), passes.assign(centers))) / len(values)
+
+        def assign() -> None:
+            passes.reset()
+            passes.assign(centers)
+
+        return least_seconds(assign) / len(values)
 
     name = "" if rows.sparse else f"k-means, {clusters} centres, {d} columns, {dtype}"
     return Pass(share, name, seconds)

@@ -129,9 +129,11 @@ class KMeans(FittedClusters, RowTransformer):
         upload included, and else the CPU. Labels are the same on both; sums differ by rounding.
     threads : int, optional
         Maximum number of threads; default: the cores that this process may use.
-    cpu_share : float, optional
-        Share of the blocks of rows that do not fit on a GPU which the CPU computes at the same time, in eighths
-        from 0 to 1; by default it follows from measured rates. ``placement_.reason`` names the rows.
+    cpu_share : float or "auto", optional
+        Share of the blocks of rows that do not fit on a GPU which the CPU computes at the same time, in
+        eighths from 0 to 1. "auto" follows from the rates of copies and of a pass on all cores, which are
+        measured once per machine and stored; by default stored ones decide, and without them it is 0.
+        ``placement_.reason`` names the rows.
     callback : callable, optional
         Called with a `KMeansProgress` after each pass.
     verbose : int, default 0
@@ -203,7 +205,7 @@ class KMeans(FittedClusters, RowTransformer):
         random_state: Any = None,
         device: str = "auto",
         threads: int | None = None,
-        cpu_share: float | None = None,
+        cpu_share: float | str | None = None,
         callback: Callable[[KMeansProgress], object] | None = None,
         verbose: int = 0,
         copy_x: bool = True,

@@ -22,6 +22,7 @@ from bmrm.distributed.blocks import CpuBlocks, RowBlocks
 from bmrm.distributed.reading import MAX_ABSOLUTE_VALUE
 from bmrm.distributed.row_set import SAMPLED_ROWS, RowSet
 from bmrm.errors import DataError, DeviceMemoryError
+from bmrm.matrix.gpu.cpu_share import Share
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.matrix.gpu.placement import Placement, with_fall_back
 from bmrm.unsupervised.clusters._clusters import SEEDING_PANEL_ROWS
@@ -56,8 +57,8 @@ class DeviceClusters(SharedClusters):
         most of what is free.
     there : sequence, optional
         Arrays of the blocks that are on the GPU, the first ones; the others are copied in each pass.
-    share : int, optional
-        The CPU's share of these in eighths; None follows from measured rates.
+    share : Share, default 0
+        The CPU's share of these in eighths; see `bmrm.matrix.gpu.cpu_share`.
     cpu_blocks : int, optional
         How many of them are the CPU's, if that is known.
 
@@ -76,7 +77,7 @@ class DeviceClusters(SharedClusters):
         clusters: int = 1,
         limit: int | None = None,
         there: Sequence[Any] | None = None,
-        share: int | None = 0,
+        share: Share = 0,
         cpu_blocks: int | None = None,
     ) -> None:
         super().__init__(rows)
@@ -290,7 +291,7 @@ def _joined(parts: list[NDArray[Any]], axis: int = 0) -> NDArray[Any]:
 
 
 def open_clusters(
-    rows: RowSet, placement: Placement, clusters: int, share: int | None = 0
+    rows: RowSet, placement: Placement, clusters: int, share: Share = 0
 ) -> tuple[ClusterPasses, Placement]:
     """Put rows where k-means runs; the CPU if there is no room on a GPU that the user has not asked for.
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from bmrm.base.vectors import Vector
 from bmrm.distributed.row_set import RowSet
-from bmrm.matrix.gpu.cpu_share import Pass, least_seconds
+from bmrm.matrix.gpu.cpu_share import Pass, Share, least_seconds
 from bmrm.unsupervised.decomposition.scatter import RowGram
 
 MEASURED_VALUES = 1 << 23
@@ -34,7 +34,7 @@ def sampled_rows(rows: RowSet, cores: int) -> RowSet:
     return RowSet(values.astype(rows.X.dtype, copy=False), threads=cores)
 
 
-def gram_pass(rows: RowSet, share: int | None) -> Pass:
+def gram_pass(rows: RowSet, share: Share) -> Pass:
     """Return a pass that makes a scatter matrix, for `count_cpu_blocks`."""
     d = rows.shape[1]
 

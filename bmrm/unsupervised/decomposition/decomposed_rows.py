@@ -17,6 +17,7 @@ from bmrm.base.host_memory import require_memory
 from bmrm.base.vectors import Vector, dot
 from bmrm.distributed.reading import read_product_rows
 from bmrm.errors import DataError, ParameterError
+from bmrm.matrix.gpu.cpu_share import Share
 from bmrm.matrix.gpu.placement import Placement, place
 from bmrm.unsupervised.decomposition.gpu import DeviceGram, open_gram
 from bmrm.unsupervised.decomposition.scatter import (
@@ -56,7 +57,7 @@ class DecomposedRows:
         Whether m is the mean, else 0.
     by_gram : callable
         Whether rows of some columns are decomposed by their covariance matrix.
-    share : int, optional
+    share : Share, default 0
         The CPU's share of blocks that do not stay on a GPU; see `bmrm.matrix.gpu.cpu_share.parse_share`.
 
     Attributes
@@ -86,7 +87,7 @@ class DecomposedRows:
         comm: Any = None,
         *,
         by_gram: Callable[[int], bool],
-        share: int | None = 0,
+        share: Share = 0,
     ) -> None:
         self.set, matrix = read_product_rows(X, sample_weight, threads=threads, comm=comm, needs_rows=by_gram)
         self._share = share

@@ -75,7 +75,7 @@ class _Decomposition(RowEstimator, FittedAnswer, RowTransformer):
     random_state: Any
     device: str
     threads: int | None
-    cpu_share: float | None
+    cpu_share: float | str | None
     components_: Vector
     explained_variance_: Vector
     explained_variance_ratio_: Vector
@@ -280,7 +280,7 @@ class PCA(_Decomposition):
         the CPU, or on the device of a `bmrm.Dataset`.
     threads : int, optional
         Maximum number of threads of products with X; default: the cores that this process may use.
-    cpu_share : float, optional
+    cpu_share : float or "auto", optional
         As for `KMeans`.
 
     Attributes
@@ -350,7 +350,7 @@ class PCA(_Decomposition):
         random_state: Any = None,
         device: str = "auto",
         threads: int | None = None,
-        cpu_share: float | None = None,
+        cpu_share: float | str | None = None,
     ) -> None:
         self.n_components = n_components
         self.copy = copy
@@ -607,7 +607,7 @@ class TruncatedSVD(_Decomposition):
         random_state: Any = None,
         device: str = "auto",
         threads: int | None = None,
-        cpu_share: float | None = None,
+        cpu_share: float | str | None = None,
     ) -> None:
         self.n_components = n_components
         self.svd_solver = svd_solver

@@ -26,7 +26,7 @@ from bmrm.distributed.blocks import (
 from bmrm.distributed.reading import MAX_ABSOLUTE_VALUE
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError
-from bmrm.matrix.gpu.cpu_share import Pass
+from bmrm.matrix.gpu.cpu_share import Pass, Share
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.matrix.gpu.placement import Placement, with_fall_back
 from bmrm.unsupervised.decomposition.cpu_rows import CpuDenseRows, gram_pass
@@ -147,9 +147,7 @@ class DeviceGram:
         return self.blocks.on[i].gram(shift)
 
 
-def open_gram(
-    rows: RowSet, placement: Placement, share: int | None = 0
-) -> tuple[DeviceGram | None, Placement]:
+def open_gram(rows: RowSet, placement: Placement, share: Share = 0) -> tuple[DeviceGram | None, Placement]:
     """Put rows on the GPU where their scatter matrix is computed, None for the CPU; see `open_clusters`."""
 
     def on_gpu(number: int) -> tuple[DeviceGram, str]:

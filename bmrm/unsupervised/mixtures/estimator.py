@@ -108,6 +108,7 @@ class FittedMixture(FittedAnswer):
     random_state: Any
     device: str
     threads: int | None
+    cpu_share: float | str | None
     _fitted_type: str
 
     def predict(self, X: Any) -> NDArray[np.int64]:
@@ -304,7 +305,7 @@ class GaussianMixture(FittedMixture):
         to be faster. On a GPU a row has at most 448 columns (H100; as shared memory allows).
     threads : int, optional
         Maximum number of threads; default: the cores that this process may use.
-    cpu_share : float, optional
+    cpu_share : float or "auto", optional
         As for `KMeans`.
     verbose : int, default 0
         1 shows a progress line on a terminal, 2 a line per step.
@@ -381,7 +382,7 @@ class GaussianMixture(FittedMixture):
         random_state: Any = None,
         device: str = "auto",
         threads: int | None = None,
-        cpu_share: float | None = None,
+        cpu_share: float | str | None = None,
         verbose: int = 0,
         verbose_interval: int = 10,
     ) -> None:
@@ -469,9 +470,7 @@ class GaussianMixture(FittedMixture):
                 rows, scales = with_safe_weights(rows)
                 found = place(self.device, rows.gpu, work, group=rows.group)
                 share = parse_share(self.cpu_share)
-                passes, self.placement_ = open_mixture(
-                    rows, found, self.n_components, full=full, share=share
-                )
+                passes, self.placement_ = open_mixture(rows, found, self.n_components, full=full, share=share)
                 self.placement_.log()
                 self._fit(passes, rows.first_of(self.random_state), started, scales)
             self._remember_columns(X)

@@ -16,7 +16,7 @@ from bmrm.base.vectors import Vector
 from bmrm.distributed.blocks import COLUMN_BYTES, block_rows
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DeviceMemoryError
-from bmrm.matrix.gpu.cpu_share import Pass, least_seconds
+from bmrm.matrix.gpu.cpu_share import Pass, Share, least_seconds
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.matrix.gpu.placement import Placement, with_fall_back
 from bmrm.unsupervised.clusters.gpu import DeviceClusters
@@ -41,7 +41,7 @@ class CpuMixture(CpuDenseRows):
         return self._label_moments(labels, centers, full=full)[1:]
 
 
-def mixture_pass(rows: RowSet, components: int, share: int | None, *, full: bool) -> Pass:
+def mixture_pass(rows: RowSet, components: int, share: Share, *, full: bool) -> Pass:
     """Return a step of EM, for `count_cpu_blocks`."""
     d = rows.shape[1]
 
@@ -70,8 +70,8 @@ class DeviceMixture:
         Whether covariances are matrices, else diagonals.
     limit : int, optional
         See `bmrm.unsupervised.decomposition.gpu.DeviceGram`.
-    share : int, optional
-        The CPU's share in eighths of the blocks that do not stay; None follows from measured rates.
+    share : Share, default 0
+        The CPU's share in eighths of the blocks that do not stay; see `bmrm.matrix.gpu.cpu_share`.
 
     Raises
     ------
@@ -90,7 +90,7 @@ class DeviceMixture:
         *,
         full: bool,
         limit: int | None = None,
-        share: int | None = 0,
+        share: Share = 0,
     ) -> None:
         cuda, d, dtype = import_cuda(), rows.shape[1], rows.X.dtype
         with rows.together():
@@ -156,7 +156,7 @@ class DeviceMixture:
 
 
 def open_mixture(
-    rows: RowSet, placement: Placement, components: int, *, full: bool, share: int | None = 0
+    rows: RowSet, placement: Placement, components: int, *, full: bool, share: Share = 0
 ) -> tuple[MixturePasses, Placement]:
     """Put dense rows where a mixture is fitted; ``full``: covariances are matrices. See `open_clusters`."""
 
