@@ -130,10 +130,7 @@ class KMeans(FittedClusters, RowTransformer):
     threads : int, optional
         Maximum number of threads; default: the cores that this process may use.
     cpu_share : float or "auto", optional
-        Share of the blocks of rows that do not fit on a GPU which the CPU computes at the same time, in
-        eighths from 0 to 1. "auto" follows from the rates of copies and of a pass on all cores, which are
-        measured once per machine and stored; by default stored ones decide, and without them it is 0.
-        ``placement_.reason`` names the rows.
+        The CPU's share, in eighths, of the blocks of rows that do not fit on a GPU; see docs/kmeans.md.
     callback : callable, optional
         Called with a `KMeansProgress` after each pass.
     verbose : int, default 0
@@ -561,10 +558,8 @@ class KMeans(FittedClusters, RowTransformer):
 
     def _check_count(self, counted: int, *, weighted: bool) -> None:
         if self.n_clusters > counted:
-            kind = "rows of positive weight" if weighted else "rows"
-            raise DataError(
-                f"n_clusters: found {self.n_clusters}, expected at most {counted}, the number of {kind}"
-            )
+            kind = f"at most {counted}, the number of {'rows of positive weight' if weighted else 'rows'}"
+            raise DataError(f"n_clusters: found {self.n_clusters}, expected {kind}")
 
     def _given_centers(self, columns: int) -> Vector | None:
         if isinstance(self.init, str) or callable(self.init):
