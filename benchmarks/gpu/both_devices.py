@@ -167,7 +167,7 @@ def passed_over(given: Pass, values: Any) -> dict[str, Any]:
         found = [np.asarray(each) for each in run()]
         first = found if first is None else first
         for mine, theirs in zip(found, first, strict=True):
-            np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=1e-3)
+            np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=1e-6 * len(X))
         print(given.name, given.columns, share, times[str(share)], note, flush=True)
     number = len(blocks.block_parts(len(X), blocks.block_rows(given.columns, 4)))
     taken = note.partition("the CPU computes ")[2].partition(" ")[0]
