@@ -46,7 +46,8 @@ whole pass by the CPU's share of the others, in eighths; "auto" follows from mea
 
 [passes]
 pass = {name} | columns = {columns} | blocks that do not fit, of the CPU by auto = {streamed}, {on_cpu} |
-ms alone, 2/8, 4/8, auto = {ms[of_0]:.1f}, {ms[of_2]:.1f}, {ms[of_4]:.1f}, {ms[of_auto]:.1f} | alone / auto = {ratio:.2f}
+ms alone, 2/8, 4/8, auto = {ms[of_0]:.1f}, {ms[of_2]:.1f}, {ms[of_4]:.1f}, {ms[of_auto]:.1f} |
+alone / auto = {ratio:.2f}
 
 [aims]
 """

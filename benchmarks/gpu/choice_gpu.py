@@ -83,14 +83,14 @@ How often each kernel is the best, and the ratio of predicted to measured time o
 kernel = {kernel} | best = {best} | 10 % = {predicted_over_measured[0]:.2f} |
 median = {predicted_over_measured[1]:.2f} | 90 % = {predicted_over_measured[2]:.2f}
 
-Only some kernels: those of which the best candidates lose least, in the mean or at worst.
+Only some kernels: the subsets whose best candidates lose least, in the mean or in the worst case.
 
 [kept]
 kernels = {number} | least mean = {by mean[names]} | mean loss = {by mean[mean]:.1%} |
 worst loss = {by mean[worst]:.0%} | least worst = {by worst[names]} | its mean = {by worst[mean]:.1%} |
 its worst = {by worst[worst]:.0%}
 
-Without one kernel: how much longer the pick takes, by the way that picks it.
+Without one kernel: how much longer the chosen kernel takes, for each way of choosing.
 
 [without]
 without = {kernel} | best mean = {best[mean]:.2%} | worst = {best[worst]:.0%} |

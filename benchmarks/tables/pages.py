@@ -38,15 +38,15 @@ PAGES = {  # file, title and the results in it
         "spmv_cpu choice_cpu spmv_gpu bounds_gpu choice_gpu choice_families petsc_bridge petsc_mat "
         "petsc_mat_gpu",
     ),
-    "graphs": ("Graphs", "graph graph_gpu"),
+    "graphs": ("Graphs", "graph graph_gpu graph_peers graph_huge_gpu"),
     "estimators": (
         "k-means, mixtures, principal components and scaling",
-        "estimators mds gpu_clusters gpu_sparse_clusters gpu_seeding gpu_blocks gpu_mixture gpu_mds",
+        "estimators mds gpu_clusters gpu_sparse_clusters gpu_seeding gpu_blocks gpu_mixture gpu_mds cores",
     ),
     "pairs": (
         "Pairs of points",
-        "pairs_cpu pairs_shapes pairs_gpu pairs_shapes_gpu pairs_paper pairs_nearest pairs_nearest_gpu "
-        "pairs_kde pairs_kde_gpu pairs_statistics pairs_statistics_gpu",
+        "pairs_cpu pairs_cores pairs_cores_16 pairs_shapes pairs_gpu pairs_shapes_gpu pairs_paper "
+        "pairs_nearest pairs_nearest_gpu pairs_kde pairs_kde_gpu pairs_statistics pairs_statistics_gpu",
     ),
     "reductions": (
         "Row functions and the choice of a device",
@@ -60,17 +60,18 @@ PAGES = {  # file, title and the results in it
 }
 INTRO = """# Performance
 
-How many times faster than others: the time of the baseline over ours in the same run, as the median, the
-least and the most of several problems. Below 1 ours is slower. Links lead to sizes, machines and commands.
+This page shows how fast bmrm is compared with other programs: the time of the baseline over ours in the
+same run, as the median, minimum and maximum over several problems. Below 1, ours is slower. Links lead to
+sizes, machines and commands.
 
 """
 NOTE = """
 ## All results
 
-All numbers are from results files in `benchmarks/results`. The command above a table, by its present
-name, wrote the file, with the machine and the baseline measured in the same run. `make tables` writes these
-pages. An aim is what we set out to reach. Results of a GPU
-from before 2026-11-26 were measured without the format `mixed`.
+All numbers are from results files in `benchmarks/results`. The command above a table (by its present name)
+wrote the file; the baseline was measured on the same machine in the same run. An aim is a target that was
+set in advance. GPU results from before 2026-11-26 were measured without the format `mixed`. `make tables`
+generates these pages.
 
 """
 
