@@ -30,6 +30,13 @@ def few_blocks_stay(monkeypatch):
         monkeypatch.setattr(module, "count_resident", lambda number, *of: STAY if number > 1 else 1)
 
 
+@pytest.fixture(autouse=True)
+def no_rates(monkeypatch, tmp_path):
+    """Forget what was measured, and leave no rate to other tests, whose blocks the CPU would get."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "_known_times", {})
+
+
 @pytest.fixture
 def rows():
     rng = np.random.default_rng(0)
