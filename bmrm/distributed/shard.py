@@ -60,7 +60,7 @@ class Shard(Dataset):
         Default: the cores that this rank does not share with other ranks.
     gpu_mem : int or str, optional
         As for `Dataset`, per rank.
-    cpu_share : float, optional
+    cpu_share : float or "auto", optional
         As for `Dataset`, per rank; default 0 if ranks share cores, for which no rates are measured.
     weights : {"replicated", "owned", "auto"}, default "replicated"
         Whether every rank keeps all weights, or each owns a run of columns, as in a PETSc vector. With
