@@ -86,7 +86,8 @@ def _check(options: argparse.Namespace, method: ClusterMethod) -> None:
 def _check_method(options: argparse.Namespace, method: ClusterMethod) -> None:
     """Raise for options that the method does not take."""
     for name in frozenset().union(*(each.takes for each in METHODS.values())) - method.takes:
-        if getattr(options, name[2:].replace("-", "_")) not in (None, False):
+        given = getattr(options, name[2:].replace("-", "_"))
+        if given is not None and given is not False:
             known = [other for other, each in METHODS.items() if name in each.takes]
             raise ParameterError(
                 f"{name}: found with --method {options.method}, expected {' or '.join(known)}"

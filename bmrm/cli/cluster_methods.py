@@ -78,13 +78,20 @@ def _common(options: argparse.Namespace, tol: str = "tol") -> dict[str, Any]:
         found["init"] = METHODS[options.method].starts[options.init]
     found = {name: value for name, value in found.items() if value is not None}
     same = {"max_time": options.max_time, "random_state": options.seed}
+    if options.cpu_share is not None:
+        same["cpu_share"] = options.cpu_share
     return found | same | {"threads": options.threads, "device": options.device}
 
 
 def _facts(options: argparse.Namespace, model: Any, shape: tuple[int, int], **more: Any) -> dict[str, Any]:
     """Return the facts of a fitted model that all methods have, and more of them."""
     found = {"method": options.method, "rows": shape[0], "columns": shape[1], "status": model.status_, **more}
-    return found | {"n_iter": model.n_iter_, "seed": options.seed, "device": model.placement_.device}
+    return found | {"n_iter": model.n_iter_, "seed": options.seed, **_placed(model)}
+
+
+def _placed(model: Any) -> dict[str, Any]:
+    """Return the facts of where a model was fitted, and how its rows were split."""
+    return {"device": model.placement_.device, "placement": model.placement_.reason}
 
 
 def _numbers(values: Vector) -> list[Any]:
@@ -142,7 +149,8 @@ def label_rows(
 
     if X.shape[1] != centers.shape[1]:
         raise DataError(f"DATA: found {X.shape[1]} columns, expected {centers.shape[1]} as in --apply")
-    model = KMeans.of_centers(centers, threads=options.threads, device=options.device)
+    given = {name: getattr(options, name) for name in ("threads", "device", "cpu_share")}
+    model = KMeans.of_centers(centers, **given)
     with showing(options, "labelling the rows"):
         labels = model.predict(X)
         inertia = -model.score(X, sample_weight=weights)
@@ -305,23 +313,23 @@ def _scaling(options: argparse.Namespace, X: Any, weights: Vector | None) -> Clu
     )
 
 
-_WEIGHTS, _STARTS = frozenset({"--sample-weight"}), frozenset({"--init", "--n-init"})
+_ROWS, _STARTS = frozenset({"--sample-weight", "--cpu-share"}), frozenset({"--init", "--n-init"})
 
 METHODS = {
     "kmeans": ClusterMethod(
         _k_means,
         "bmrm.unsupervised.clusters.estimator",
-        _WEIGHTS | _STARTS | {"--certificate", "--apply"},
+        _ROWS | _STARTS | {"--certificate", "--apply"},
         {name: name for name in ("k-means++", "k-means||", "random")},
     ),
     "mixture": ClusterMethod(
         _mixture,
         "bmrm.unsupervised.mixtures.estimator",
-        _WEIGHTS | _STARTS | {"--covariance"},
+        _ROWS | _STARTS | {"--covariance"},
         {"kmeans": "kmeans", "k-means++": "k-means++", "random": "random_from_data"},
         dense=True,
     ),
-    "pca": ClusterMethod(_principal, "bmrm.unsupervised.decomposition.estimator", _WEIGHTS),
+    "pca": ClusterMethod(_principal, "bmrm.unsupervised.decomposition.estimator", _ROWS),
     "mds": ClusterMethod(
         _scaling,
         "bmrm.unsupervised.manifold.estimator",

@@ -587,6 +587,7 @@ CLUSTER = Command(
             *COLUMNS,
             Option("--zero-based", "whether feature numbers start at 0", choices=_ZERO_BASED, default="auto"),
             *MACHINE,
+            CPU_SHARE,
             *NO_PROGRESS,
         )
     },

@@ -21,14 +21,15 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(text.split(","))
 
 
-def _cpu_share(text: str) -> float:
+def _cpu_share(text: str) -> float | str:
     from bmrm.matrix.gpu.cpu_share import parse_share
 
     try:
-        parse_share(float(text))
-        return float(text)
+        share = text if text == "auto" else float(text)
+        parse_share(share)
     except (ValueError, ParameterError):
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected eighths from 0 to 1") from None
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected eighths from 0 to 1, or auto") from None
+    return share
 
 
 def _gpu_mem(text: str) -> int | None:
@@ -76,7 +77,7 @@ GPU_MEM = Option(
 
 CPU_SHARE = Option(
     "--cpu-share",
-    "share of the streamed rows that the CPU takes, in eighths, such as 0.5 (default: as measured)",
+    "share of the streamed rows that the CPU takes, in eighths, such as 0.5, or auto (default: as measured)",
     "K",
     type=_cpu_share,
 )

@@ -58,7 +58,7 @@ class TrainOptions:
     storage: str = "auto"
     device: str = "auto"
     gpu_mem: int | None = None
-    cpu_share: float | None = None
+    cpu_share: float | str | None = None
     dtype: str = "auto"
     threads: int | None = None
     weights: str = "auto"

@@ -4,6 +4,9 @@ The number of rows of a block depends on the number of columns and the type of t
 rows on the average number of stored values. Sums are those of the blocks, added in their order, whether a
 block stays or not: no bit depends on the GPU's memory.
 
+Of the blocks that do not stay some may be the CPU's (`bmrm.matrix.gpu.cpu_share`), the last ones: they are
+one part, which the CPU works on in main memory during the pass over the others, by passes of its own.
+
 A block that does not stay is copied to one of two slots of the GPU. While a pass works on one slot, a
 thread of the host reads the next block, fills pinned memory with it, and copies that to the other slot
 (``src_cuda/runtime/upload.h``). The first blocks stay, and those of the slots are copied in the meantime.
@@ -16,14 +19,16 @@ import math
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from bmrm.base.threads import usable_cores
 from bmrm.base.units import size_text
 from bmrm.base.vectors import Indices, Vector
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DeviceMemoryError
+from bmrm.matrix.gpu.cpu_share import Pass, count_cpu_blocks, cpu_text
 from bmrm.matrix.gpu.devices import import_cuda
 
 BLOCK_BYTES = 1 << 30
@@ -57,6 +62,24 @@ class OnDevice(Protocol):
 
 
 Held = TypeVar("Held", bound=OnDevice)
+Found = TypeVar("Found")
+
+
+class CpuBlocks(NamedTuple):
+    """The blocks that the CPU works on.
+
+    Attributes
+    ----------
+    number : int
+    put : callable
+        Puts their rows where the CPU works on them; what it returns has what passes ask of the other blocks.
+    """
+
+    number: int
+    put: Callable[[RowSet], Any]
+
+
+NO_CPU_BLOCKS = CpuBlocks(0, lambda rows: rows)
 
 
 def block_rows(columns: int, value_bytes: int) -> int:
@@ -152,36 +175,37 @@ def count_resident(
     return left // block_bytes
 
 
+def blocks_of_cpu(rows: RowSet, gpu: int, each: int, resident: int, work: Pass) -> int:
+    """Return how many blocks of this rank are the CPU's, if the first ones stay on the GPU; never all."""
+    number = len(block_parts(rows.here, each))
+    streamed, row_bytes = (0 if rows.on_gpu else number - resident), rows.X.nbytes / max(1, rows.here)
+    crowded = rows.group is not None and rows.group.cores < usable_cores()
+    return min(number - 1, count_cpu_blocks(work, streamed, gpu, row_bytes, crowded=crowded))
+
+
 class Slots:
-    """Blocks that are copied to a GPU in turn, block i to slot ``i % SLOTS``; the first are there.
+    """Blocks that are copied to a GPU in turn, block i to slot ``i % SLOTS``; the first are there."""
 
-    Parameters
-    ----------
-    count : int
-        Number of blocks.
-    """
-
-    def __init__(self, count: int) -> None:
-        self._count = count
+    def __init__(self) -> None:
         self._there = list(range(SLOTS))
 
     @functools.cached_property
     def _worker(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(1, "bmrm-rows")
 
-    def begin(self, load: Callable[[int], None]) -> list[Future[None]]:
-        """Begin to copy the first blocks of a pass: a thread calls ``load(i)`` for the slot of block i.
+    def begin(self, load: Callable[[int], None], count: int) -> list[Future[None]]:
+        """Begin to copy the first of some blocks: a thread calls ``load(i)`` for the slot of block i.
 
         It is not kept. Else its owner, and the memory of a GPU, would stay until Python looks for cycles.
         """
-        return [self._worker.submit(self._copy, load, i) for i in range(min(SLOTS, self._count))]
+        return [self._worker.submit(self._copy, load, i) for i in range(min(SLOTS, count))]
 
-    def numbers(self, copies: list[Future[None]], load: Callable[[int], None]) -> Iterator[int]:
+    def numbers(self, copies: list[Future[None]], load: Callable[[int], None], count: int) -> Iterator[int]:
         """Yield the number of each block once it is there; it stays until the next one is asked for."""
-        for i in range(self._count):
+        for i in range(count):
             copies[i].result()
             yield i
-            if i + SLOTS < self._count:
+            if i + SLOTS < count:
                 copies.append(self._worker.submit(self._copy, load, i + SLOTS))
 
     def _copy(self, load: Callable[[int], None], i: int) -> None:
@@ -209,13 +233,16 @@ class RowBlocks(Generic[Held]):
         Blocks that are on the GPU already, the first ones.
     read : callable, optional
         Returns some rows as ``put`` and ``load`` get them; default: `StoredRows.block`.
+    cpu : CpuBlocks, optional
 
     Attributes
     ----------
     parts : list of slice
-        Rows of each block, among those of this rank.
+        Rows of each block, among those of this rank; the last ones, of the CPU, are one.
     on : list
         What has each block, while it is on the GPU.
+    on_cpu : object or None
+        What has those of the CPU, the last of ``on``.
     resident : int
     """
 
@@ -227,10 +254,13 @@ class RowBlocks(Generic[Held]):
         put: Callable[[Any, Vector | None], Held],
         there: Sequence[Any] = (),
         read: Callable[[slice], Any] | None = None,
+        cpu: CpuBlocks = NO_CPU_BLOCKS,
     ) -> None:
-        self._rows, self._each, self.resident = rows, each, resident
+        self._rows, self._each, self.resident, self._cpu_blocks = rows, each, resident, cpu.number
         self._read: Callable[[slice], Any] = read or rows.X.block
         self.parts = block_parts(rows.here, each)
+        last = self.parts[len(self.parts) - cpu.number :]
+        del self.parts[len(self.parts) - cpu.number :]
         held = []
         for i, some in enumerate(self.parts[: resident + SLOTS]):
             X = there[i] if i < len(there) else self._read(some)
@@ -238,13 +268,41 @@ class RowBlocks(Generic[Held]):
             rows.release(some)
         streamed = len(self.parts) - resident
         self.on: list[Held] = held + [held[resident + i % SLOTS] for i in range(SLOTS, streamed)]
-        self._slots = Slots(streamed)
+        self._slots, self._on_gpu = Slots(), len(self.parts)
+        self.on_cpu: Any = None
+        if last:
+            some = slice(last[0].start, last[-1].stop)
+            self.on_cpu = cpu.put(rows.part(some))
+            self.parts.append(some)
+            self.on.append(self.on_cpu)
 
-    def pass_over(self) -> Iterator[int]:
-        """Yield the number of each block in order, once it is on the GPU; it stays until the next one."""
-        copies = self._slots.begin(self._load)
-        yield from range(self.resident)
-        for i in self._slots.numbers(copies, self._load):
+    def each(self, of: Callable[[int], Found]) -> Iterator[Found]:
+        """Yield what ``of`` finds in each block, in their order; in those of the CPU at the same time.
+
+        An error of the CPU ends the pass of the GPU. One of the GPU is raised once the CPU is done.
+        """
+        if self.on_cpu is None:
+            for i in self.pass_over():
+                yield of(i)
+            return
+        with ThreadPoolExecutor(1, "bmrm-cpu") as pool:
+            theirs = pool.submit(of, len(self.on) - 1)
+            for i in self.pass_over():
+                if theirs.done():
+                    theirs.result()
+                yield of(i)
+            yield theirs.result()
+
+    def pass_over(self, last: int | None = None) -> Iterator[int]:
+        """Yield the number of each block in order, once it is on the GPU; it stays until the next one.
+
+        - ``last``: where to end; default: before the blocks of the CPU
+        """
+        last = self._on_gpu if last is None else last
+        streamed = max(0, last - self.resident)
+        copies = self._slots.begin(self._load, streamed)
+        yield from range(min(last, self.resident))
+        for i in self._slots.numbers(copies, self._load, streamed):
             yield self.resident + i
 
     def sums(self, of: Callable[[int], Sequence[Any]]) -> Sequence[Any]:
@@ -257,8 +315,8 @@ class RowBlocks(Generic[Held]):
         shapes: list[tuple[int, ...]] = []
 
         def parts() -> Iterator[Vector]:
-            for i in self.pass_over():
-                arrays = [np.asarray(each) for each in of(i)]
+            for found in self.each(of):
+                arrays = [np.asarray(each) for each in found]
                 shapes[:] = [each.shape for each in arrays]
                 yield np.concatenate([each.ravel() for each in arrays])
 
@@ -266,14 +324,21 @@ class RowBlocks(Generic[Held]):
         ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
         return [part.reshape(shape) for part, shape in zip(np.split(total, ends), shapes, strict=True)]
 
+    def number_of(self, row: int) -> int:
+        """Return the number of the block that has a row."""
+        return min(row // self._each, len(self.parts) - 1)
+
     @property
     def note(self) -> str:
-        """Which blocks stay on the GPU; empty if all do."""
-        if self.resident == len(self.parts):
+        """Which blocks stay on the GPU, and which the CPU computes; empty if all stay."""
+        number = len(block_parts(self._rows.here, self._each))
+        if self.resident == number:
             return ""
+        streamed, some = number - self.resident, self.parts[-1]
+        split = f"; {cpu_text(self._cpu_blocks, streamed, some.start, some.stop)}" if self._cpu_blocks else ""
         return (
-            f"{self.resident} of {len(self.parts)} blocks of {self._each} rows stay there, "
-            "the others are copied in each pass"
+            f"{self.resident} of {number} blocks of {self._each} rows stay there, "
+            f"the others are copied in each pass{split}"
         )
 
     def take(self, rows: Indices) -> Vector:

@@ -167,6 +167,12 @@ class RowSet(AllRanks):
             self.X.release(0, self.here)
         return found
 
+    def part(self, some: slice) -> RowSet:
+        """Return some local rows, of this process alone; they keep their numbers."""
+        bounds = self.first + some.start, self.first + some.stop
+        weights = None if self.weights is None else self.weights[some]
+        return replace(self, X=self.X.part(some), weights=weights, group=None, bounds=bounds)
+
     def sampled_mean(self, take_here: Callable[[Indices], Vector] | None = None) -> Vector:
         """Return the mean of some rows of all ranks, with their weights; see `take`."""
         sampled = np.arange(0, self.shape[0], max(1, self.shape[0] // SAMPLED_ROWS))
@@ -255,10 +261,10 @@ class RowSet(AllRanks):
         """Return the number of rows of a part whose results are so many numbers."""
         return part_rows(self.shape[0], numbers)
 
-    def part_bounds(self, numbers: int = 1) -> list[int]:
-        """Return the first row of each part of the local rows, and the end of the last."""
+    def part_bounds(self, numbers: int = 1, first: int = 0) -> list[int]:
+        """Return the first row of each part of the local rows from ``first`` on, and the end of the last."""
         each = self.part_rows(numbers)
-        return [0, *range(each, self.here, each), self.here]
+        return [first, *range(first + each, self.here, each), self.here]
 
     def parts_are_whole(self, numbers: int = 1) -> bool:
         """Return whether the parts are those that one process with all rows would have."""

@@ -181,6 +181,10 @@ class StoredRows(ABC):
         """Return some rows for a GPU: of those that are on it, a view."""
         return self[some]
 
+    def part(self, some: slice) -> StoredRows:
+        """Return some rows, which are in main memory, without a copy of their values."""
+        raise NotImplementedError
+
     def dense(self, some: slice) -> NDArray[Any]:
         """Return some rows as a dense array in main memory."""
         return np.asarray(self[some])
@@ -301,6 +305,9 @@ class DenseRows(StoredRows):
     def given(self) -> NDArray[Any]:
         return self.array
 
+    def part(self, some: slice) -> StoredRows:
+        return DenseRows(self.array[some])
+
     @property
     def values(self) -> NDArray[Any]:
         return self[:]
@@ -407,6 +414,9 @@ class SparseRows(StoredRows):
     @property
     def given(self) -> Any:
         return self.csr.to_scipy()
+
+    def part(self, some: slice) -> StoredRows:
+        return SparseRows(self[some])
 
     def dense(self, some: slice) -> NDArray[Any]:
         return self.take(np.arange(some.start, some.stop))

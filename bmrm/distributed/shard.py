@@ -60,7 +60,7 @@ class Shard(Dataset):
         Default: the cores that this rank does not share with other ranks.
     gpu_mem : int or str, optional
         As for `Dataset`, per rank.
-    cpu_share : float, optional
+    cpu_share : float or "auto", optional
         As for `Dataset`, per rank; default 0 if ranks share cores, for which no rates are measured.
     weights : {"replicated", "owned", "auto"}, default "replicated"
         Whether every rank keeps all weights, or each owns a run of columns, as in a PETSc vector. With
@@ -110,7 +110,7 @@ class Shard(Dataset):
         threads: int | None = None,
         tol: float = DEFAULT_TOL,
         gpu_mem: int | str | None = None,
-        cpu_share: float | None = None,
+        cpu_share: float | str | None = None,
         weights: str = "replicated",
     ) -> None:
         group = self.group = group_of(comm)
@@ -146,7 +146,7 @@ class Shard(Dataset):
         with group.together():
             threads = min(group.cores, default_threads(size)) if threads is None else threads
             where = _choose_gpu(device, sum(sizes) // group.size, group.number)
-            if cpu_share is None and group.cores < usable_cores():
+            if cpu_share in (None, "auto") and group.cores < usable_cores():
                 cpu_share = 0
             given: dict[str, Any] = {"dtype": dtype, "threads": threads, "tol": tol}
             given |= {"gpu_mem": gpu_mem, "cpu_share": cpu_share}

@@ -55,7 +55,7 @@ class Options:
     dtype: DTypeLike | None
     threads: int | None
     gpu_mem: int | str | None
-    cpu_share: float | None
+    cpu_share: float | str | None
     weights: str
     callback: Any
     verbose: int

@@ -104,7 +104,7 @@ def solve(
     dtype: DTypeLike | None = None,
     threads: int | None = None,
     gpu_mem: int | str | None = None,
-    cpu_share: float | None = None,
+    cpu_share: float | str | None = None,
     comm: Any = None,
     weights: WeightLayout = "auto",
     callback: Callback | None = None,

@@ -82,9 +82,9 @@ class Dataset:
         Device memory for X, vectors and cuts of solves: bytes, or a size like "8G" or "500M"; default: what
         is free. The part of X that does not fit streams from pinned host memory during each product. The
         result is the same to within its certified gap.
-    cpu_share : float, optional
+    cpu_share : float or "auto", optional
         Share of the blocks of rows that do not fit, in eighths from 0 to 1, whose products the CPU computes
-        at the same time, from main memory. By default measured rates of the machine decide; 0 leaves all to
+        at the same time, from main memory. "auto", the default, follows from measured rates; 0 leaves all to
         the GPU. The same share of the same blocks gives the same bits.
     storage : {"auto", "sparse", "dense"}, default "auto"
         Rows in main memory are converted to this form; with "auto" they stay as they are given. The reader
@@ -148,7 +148,7 @@ class Dataset:
         threads: int | None = None,
         tol: float = DEFAULT_TOL,
         gpu_mem: int | str | None = None,
-        cpu_share: float | None = None,
+        cpu_share: float | str | None = None,
         storage: Storage = "auto",
     ) -> None:
         self.source = X if isinstance(X, Data) else None

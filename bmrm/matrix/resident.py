@@ -97,7 +97,7 @@ def place_matrix(
     tol: float = DEFAULT_TOL,
     gpu_mem: int | str | None = None,
     kernels: KernelRequest = BY_TIMING,
-    cpu_share: float | None = 0,
+    cpu_share: float | str | None = 0,
 ) -> PlacedMatrix:
     """Place X on a device; see `bmrm.Dataset` for the arguments and exceptions.
 

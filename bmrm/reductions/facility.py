@@ -13,6 +13,7 @@ from bmrm.errors import ParameterError, ReductionError
 from bmrm.formulas.language.combination import read_operator
 from bmrm.formulas.language.operators import GREATEST_INT, LEAST_INT, FunctionOperator, operator_of
 from bmrm.formulas.run.function import CompiledFunction, refuses_deep_text
+from bmrm.matrix.gpu.cpu_share import parse_share
 from bmrm.matrix.gpu.devices import parse_device
 
 ORDERS = ("fixed", "any")
@@ -68,6 +69,7 @@ class Reduction(CompiledFunction):
         threads: int | None = None,
         order: str = "fixed",
         keep: bool = False,
+        cpu_share: float | str | None = None,
         **words: Any,
     ) -> Any:
         """Run a pass over the rows.
@@ -93,6 +95,12 @@ class Reduction(CompiledFunction):
             Whether results stay on the GPU, as parameters of the next call: arrays with
             ``__cuda_array_interface__``, which other libraries read too; minima and maxima are float64 there.
             Not on several ranks. On the CPU they always stay.
+        cpu_share : float or "auto", optional
+            Share of the blocks of rows that are copied to a GPU in each call which the CPU computes at the
+            same time, in eighths from 0 to 1. "auto" follows from the rates of copies and of a pass on all
+            cores, measured once per machine and stored; by default stored ones decide, and without them it
+            is 0.
+            `explain` says which rows. With ``keep`` it is 0.
         **words
             The parameters of the row function by name, and sizes that no parameter has, as ``bins=32``. A
             parameter without a shape in its annotation may be a number or an array for all rows, or have one
@@ -119,7 +127,8 @@ class Reduction(CompiledFunction):
             there is none, or no NVRTC.
         """
         _check_options(device, threads, order, keep)
-        return self.run(read_rows(data), words, device, threads, order, keep)
+        share = parse_share(cpu_share)
+        return self.run(read_rows(data), words, device, threads, order, keep, share=share)
 
 
 def reduction(function: Callable[..., Any]) -> Reduction:

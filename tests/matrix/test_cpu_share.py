@@ -1,6 +1,7 @@
 """Matrices some of whose rows stay in main memory, where the CPU computes their products beside the GPU's."""
 
 import itertools
+import signal
 
 import numpy as np
 import pytest
@@ -8,9 +9,11 @@ import scipy.sparse as sp
 from devices import cuda, gpu, in_each_order
 
 import bmrm
-from bmrm.errors import ParameterError
+from bmrm.errors import Interrupted, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix.gpu import cache, cpu_share
+from bmrm.matrix.gpu.libraries import has_blas
+from bmrm.matrix.gpu.memory import plan_memory
 
 ROWS, COLUMNS = 6000, 120
 
@@ -40,6 +43,12 @@ def limit_of(X):
         value_bytes = 0 if X.data is None else X.data.itemsize
         return int(cuda.Matrix.predict_format(*X.shape, X.nnz, value_bytes)) // 2
     return int(X.nbytes) // 2
+
+
+def gpu_mem(X):
+    """Half of what X takes, and the vectors of a solve."""
+    stored = X.nnz if isinstance(X, Csr) else None
+    return limit_of(X) + plan_memory(X.shape, stored, 4, 4, None).spare
 
 
 def matrix_of(X, share, **options):
@@ -130,6 +139,8 @@ def test_the_rows_of_the_cpu_are_named_and_counted(kind):
 
 @gpu
 def test_x_dx_of_dense_rows_has_those_of_the_cpu():
+    if not has_blas():
+        pytest.skip("there is no cuBLAS")
     X, s = dense_rows(), np.random.default_rng(6).random(ROWS)
     found = matrix_of(X, 4, memory_limit=limit_of(X) + (1 << 27), spare=1 << 27)
     exact = as_float64(X)
@@ -149,7 +160,7 @@ def test_a_solve_names_its_split_and_proves_its_gap(loss, kind):
     X = KINDS[kind]()
     y = np.sign(as_float64(X) @ np.random.default_rng(4).standard_normal(COLUMNS) + 0.1)
     whole = bmrm.solve(X, y, loss=loss, lam=1e-3, device="cuda")
-    limit = 450_000 + limit_of(X)
+    limit = gpu_mem(X)
     found = [
         bmrm.solve(X, y, loss=loss, lam=1e-3, device="cuda", gpu_mem=limit, cpu_share=share, threads=threads)
         for share, threads in ((0.5, 1), (0.5, 2), (0, 1))
@@ -161,6 +172,30 @@ def test_a_solve_names_its_split_and_proves_its_gap(loss, kind):
         assert one.status == "converged"
         assert one.lower_bound <= whole.objective
         assert whole.lower_bound <= one.objective
+
+
+@gpu
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+def test_a_signal_ends_a_solve_with_what_both_devices_found(kind):
+    X = KINDS[kind]()
+    y = np.sign(as_float64(X) @ np.random.default_rng(5).standard_normal(COLUMNS) + 0.1)
+    given = {
+        "lam": 1e-3,
+        "device": "cuda",
+        "gpu_mem": gpu_mem(X),
+        "cpu_share": 0.5,
+        "tol": 1e-9,
+        "dtype": np.float32,
+    }
+
+    def press(progress):
+        if progress.iteration == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(Interrupted) as stopped:
+        bmrm.solve(X, y, callback=press, **given)
+    assert stopped.value.result.split.startswith("the CPU computes")
+    assert stopped.value.result.lower_bound <= bmrm.solve(X, y, lam=1e-3, device="cpu").objective
 
 
 @gpu

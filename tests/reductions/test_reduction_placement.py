@@ -37,7 +37,7 @@ def test_nothing_is_predicted_without_a_compiler(monkeypatch):
 
 
 def test_a_gpu_without_room_is_the_cpu_unless_asked_for(monkeypatch):
-    def full(call, number, keep, *, contract):
+    def full(call, number, keep, **more):
         raise DeviceMemoryError("GPU 0: out of memory")
 
     X = np.random.default_rng(0).normal(size=(100, 8))

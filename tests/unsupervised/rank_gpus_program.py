@@ -135,7 +135,7 @@ assert KMeans(5, max_iter=2).fit(X[mine], comm=comm).placement_.device == f"cuda
 class Full(clusters.DeviceClusters):
     """Rows that do not fit on the last rank's GPU."""
 
-    def __init__(self, rows, gpu, clusters):
+    def __init__(self, rows, gpu, clusters, **more):
         with rows.together():
             if last:
                 raise DeviceMemoryError("the GPU is full")

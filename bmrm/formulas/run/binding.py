@@ -83,12 +83,12 @@ class Call:
         """How many numbers of 8 bytes the results of a part of the rows are."""
         return sum(place.size for place in self.places if not place.is_row)
 
-    def part_bounds(self, order: str = "fixed") -> list[int]:
-        """Return the first row of each part of the local rows, and the end of the last part.
+    def part_bounds(self, order: str = "fixed", first: int = 0) -> list[int]:
+        """Return the first row of each part of the local rows from ``first`` on, and the end of the last.
 
         In any order threads have results, not parts, which then need not be few if results are large.
         """
-        return self.rows.part_bounds(self.numbers if order == "fixed" else 1)
+        return self.rows.part_bounds(self.numbers if order == "fixed" else 1, first)
 
     def shape(self, argument: Argument) -> tuple[int, ...]:
         """Return the shape of an argument."""

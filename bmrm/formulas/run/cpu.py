@@ -86,13 +86,25 @@ class CpuRunner:
         self, call: Call, threads: int | None = None, order: str = "fixed", *, contract: bool = True
     ) -> dict[str, Any]:
         """Run a pass with compiled code."""
-        return over_ranks(call, lambda: self._run_here(call, threads, order, contract))
+        return over_ranks(call, lambda: self.run_here(call, threads, order, contract))
 
-    def _run_here(self, call: Call, threads: int | None, order: str, contract: bool) -> Pass:
-        """Run a pass over the rows of this rank."""
+    def run_here(
+        self,
+        call: Call,
+        threads: int | None,
+        order: str = "fixed",
+        contract: bool = True,
+        bounds: list[int] | None = None,
+        leave: NDArray[np.uint8] | None = None,
+    ) -> Pass:
+        """Run a pass over the rows of this rank.
+
+        - ``bounds``: of parts of the rows, if not all of them; values of other rows are not written
+        - ``leave``: ends the pass once it is not 0
+        """
         call.require_host_rows()
         code, function = self.compiled(call, contract)
-        bounds = call.part_bounds(order)
+        bounds = call.part_bounds(order) if bounds is None else bounds
         parts = len(bounds) - 1
         if threads is None:
             threads = default_threads(call)
@@ -105,7 +117,7 @@ class CpuRunner:
         too_much = rows.reads_too_much
         tables: dict[int, _Table] = {}
         failed: list[int] = []
-        leave = np.zeros(1, np.uint8)
+        leave = np.zeros(1, np.uint8) if leave is None else leave
 
         def work(part: int, member: int) -> None:
             if leave[0] or any(other < part for other in failed):

@@ -114,8 +114,8 @@ class _InPlace:
         ]
         self.resident = len(self.on)
 
-    def pass_over(self) -> Iterator[int]:
-        yield from range(self.resident)
+    def pass_over(self, last: int) -> Iterator[int]:
+        yield from range(last)
 
 
 def blocks_on(on: Device, rows: RowSet, each: int) -> _InPlace | _Copied:
@@ -139,13 +139,30 @@ def find_whole(on: Device, X: StoredRows) -> tuple[int, Any] | None:
     return (found.on[0].entries["rows"], found) if found.resident else None
 
 
+def resident_blocks(on: Device, rows: RowSet, each: int) -> int:
+    """Return how many blocks stay on the device, or would."""
+    held = rows.X.held
+    if held is not None and on in held:
+        return int(held[on].resident)
+    return _count_resident(on, rows, each, held is not None)
+
+
+def _count_resident(on: Device, rows: RowSet, each: int, stay: bool) -> int:
+    """Return how many blocks of rows in main memory stay: all that fit if they are to, else one alone."""
+    X, number = rows.X, len(block_parts(rows.here, each))
+    if not stay:
+        return 0 if number > 1 else 1
+    sharers = ranks_per_gpu(rows.group, count_devices()) if rows.group else 1
+    limit, needed = int(FREE_SHARE * on.free_bytes()) // sharers, block_bytes(X, each, _most_stored(X, each))
+    return count_resident(number, needed, needed, limit)
+
+
+def _most_stored(X: StoredRows, each: int) -> int:
+    return X.most_stored(each) if len(X) > each else X.size
+
+
 def _upload(on: Device, rows: RowSet, each: int, stay: bool) -> _Copied:
     """Upload the first blocks: all that fit if they are to stay, else two of several."""
-    X, number = rows.X, len(block_parts(rows.here, each))
-    most = X.most_stored(each) if number > 1 else X.size
-    resident = 0 if number > 1 else 1
-    if stay:
-        sharers = ranks_per_gpu(rows.group, count_devices()) if rows.group else 1
-        limit, needed = int(FREE_SHARE * on.free_bytes()) // sharers, block_bytes(X, each, most)
-        resident = count_resident(number, needed, needed, limit)
+    X, resident = rows.X, _count_resident(on, rows, each, stay)
+    most = _most_stored(X, each)
     return _Copied(rows, each, resident, lambda some, _: _Uploaded(on, X, some, most), read=lambda some: some)

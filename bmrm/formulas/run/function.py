@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections import namedtuple
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from bmrm.distributed.reading import read_rows
@@ -16,12 +17,14 @@ from bmrm.distributed.rows import StoredRows
 from bmrm.errors import BmrmError, ParameterError, ReductionError
 from bmrm.formulas.cpu import native
 from bmrm.formulas.language.source import FunctionSource, read_source
+from bmrm.formulas.run.beside import CpuSide
 from bmrm.formulas.run.binding import NO_SETS, Binder, Call
 from bmrm.formulas.run.cpu import CpuRunner
 from bmrm.formulas.run.explain import explain_call, explain_program
 from bmrm.formulas.run.gpu import GpuRunner
 from bmrm.formulas.run.placing import predict_place
 from bmrm.formulas.run.plain import MAX_PLAIN_SECONDS, run_plain
+from bmrm.matrix.gpu.cpu_share import Share
 from bmrm.matrix.gpu.driver import count_devices
 from bmrm.matrix.gpu.placement import Placement, place, with_fall_back
 
@@ -105,6 +108,9 @@ class CompiledFunction:
             return explain_program(self._source, self._binder.general)
         call = self._call(data, words)
         placed = place("auto", call.rows.gpu) if call.rows.on_gpu else predict_place(call)
+        if placed.gpu is not None:
+            split = CpuSide(self._host, None, None, self._contract).text(call, placed.gpu)
+            placed = replace(placed, reason="; ".join(filter(None, (placed.reason, split))))
         return f"{explain_call(self._source, call)}\n{placed}"
 
     @refuses_deep_text
@@ -145,6 +151,7 @@ class CompiledFunction:
         order: str,
         keep: bool,
         sets: Mapping[str, StoredRows] = NO_SETS,
+        share: Share = 0,
     ) -> Any:
         """Run a pass over rows; `bmrm.reductions.Reduction` says what the options mean.
 
@@ -156,6 +163,8 @@ class CompiledFunction:
         device, threads, order, keep : as for a call
         sets : dict, optional
             Parameters that are rows too, and stay on GPUs as these do.
+        share : Share, default 0
+            The CPU's share in eighths of blocks that do not stay on a GPU; see `bmrm.matrix.gpu.cpu_share`.
 
         Returns
         -------
@@ -164,9 +173,12 @@ class CompiledFunction:
         known = place(device, rows.gpu, group=rows.group, count=count_devices)
         with rows.together():
             call = self._binder.bind(rows, words, gpu=known.gpu is not None, sets=sets)
-        return self._run(call, known, threads, order, keep)
+        side = CpuSide(self._host, share, threads, self._contract)
+        return self._run(call, known, threads, order, keep, side)
 
-    def _run(self, call: Call, known: Placement, threads: int | None, order: str, keep: bool) -> Any:
+    def _run(
+        self, call: Call, known: Placement, threads: int | None, order: str, keep: bool, side: CpuSide
+    ) -> Any:
         """Run a pass where its rows are, or where it is predicted to be fast."""
         placed = predict_place(call, threads) if known.chosen and known.gpu is None else known
         placed.log()
@@ -177,7 +189,7 @@ class CompiledFunction:
             return run_plain(self._source, call, limit=MAX_PLAIN_SECONDS)
 
         def on_gpu(number: int) -> tuple[dict[str, Any], str]:
-            return self._gpu.run(call, number, keep, contract=self._contract), ""
+            return self._gpu.run(call, number, keep, contract=self._contract, cpu=side), ""
 
         found, _ = with_fall_back(placed, on_host, on_gpu)
         return self._tuple(**found)

@@ -31,6 +31,7 @@ from bmrm.formulas.gpu.nvrtc import compile_cuda
 from bmrm.formulas.language.plain import size_of
 from bmrm.formulas.language.source import FunctionSource
 from bmrm.formulas.run.accumulators import Pass, Results, output_type, over_ranks
+from bmrm.formulas.run.beside import CpuSide
 from bmrm.formulas.run.binding import MAX_PLANS, Call, to_host
 from bmrm.formulas.run.device_blocks import blocks_on, find_whole, rows_of_blocks
 from bmrm.formulas.run.plain import run_plain_row
@@ -283,13 +284,26 @@ class GpuRunner:
         *,
         contract: bool = True,
         blocks: int | None = None,
+        cpu: CpuSide | None = None,
     ) -> dict[str, Any]:
-        """Run a pass on a GPU; ``blocks`` sets the grid, on which no result depends."""
+        """Run a pass on a GPU; ``blocks`` sets the grid, on which no result depends.
+
+        - ``cpu``: computes some of the rows that do not stay there, unless results are kept on the GPU
+        """
         if keep:
             if call.rows.ranks > 1:
                 raise ParameterError("keep: found True on several ranks, expected False")
             return self._kept(call, *self._run_here(call, number, contract, blocks))
-        return over_ranks(call, lambda: _to_host(call, *self._run_here(call, number, contract, blocks)))
+
+        def here() -> Pass:
+            last = call.rows.here if cpu is None else cpu.first_row(call, number)
+
+            def on_gpu() -> Pass:
+                return _to_host(call, *self._run_here(call, number, contract, blocks, last))
+
+            return on_gpu() if cpu is None or last == call.rows.here else cpu.run(call, last, on_gpu)
+
+        return over_ranks(call, here)
 
     def _kept(self, call: Call, parts: GpuArray, outputs: dict[str, GpuArray]) -> dict[str, Any]:
         """Return results as arrays on the GPU."""
@@ -304,16 +318,18 @@ class GpuRunner:
         return found | outputs
 
     def _run_here(
-        self, call: Call, number: int, contract: bool, grid: int | None
+        self, call: Call, number: int, contract: bool, grid: int | None, last: int | None = None
     ) -> tuple[GpuArray, dict[str, GpuArray]]:
-        """Run a pass over the rows of this rank; return the results of each block, and those of rows.
+        """Run a pass over the rows of this rank, or those before ``last``.
+
+        Return the results of each block, and those of rows.
 
         One that may last looks at a flag in main memory: then the main thread only waits, for signals too.
         """
         on = device(number)
         kernels = self.compiled(call, on, contract)
         if not kernels.code.schedule.looking:
-            return self._pass_over(call, on, kernels, 0, grid)
+            return self._pass_over(call, on, kernels, 0, grid, last)
         flags = self._flags.setdefault(on, [])
         with on.current():
             flag = flags.pop() if flags else on.map_word()
@@ -321,34 +337,41 @@ class GpuRunner:
 
         def work() -> tuple[GpuArray, dict[str, GpuArray]]:
             try:
-                return self._pass_over(call, on, kernels, ctypes.addressof(flag), grid)
+                return self._pass_over(call, on, kernels, ctypes.addressof(flag), grid, last)
             finally:
                 flags.append(flag)  # not before the pass has ended
 
         return interrupts.wait_for(work, lambda: setattr(flag, "value", 1))
 
     def _pass_over(
-        self, call: Call, on: Device, kernels: _Kernels, leave: int, grid: int | None
+        self,
+        call: Call,
+        on: Device,
+        kernels: _Kernels,
+        leave: int,
+        grid: int | None,
+        last: int | None,
     ) -> tuple[GpuArray, dict[str, GpuArray]]:
         """Run a pass; ``leave`` is the address of the flag that ends it early."""
-        here, each = call.rows.here, rows_of_blocks(call.rows.X)
-        chunking, slots = kernels.chunking(here, each), kernels.slots
+        each, count = rows_of_blocks(call.rows.X), call.rows.here if last is None else last
+        chunking, slots = kernels.chunking(call.rows.here, each), kernels.slots
+        blocks = len(block_parts(count, each))
         table, total = type(kernels.table).from_buffer_copy(kernels.table), type(kernels.table)()
         parameters = Parameters(ctypes.addressof(table), ctypes.addressof(total))
         table[slots["leave"]] = leave
         owners = self._fill_arguments(on, call, table, slots)
-        outputs = {name: on.allocate((here, *shape), dtype) for name, shape, dtype in kernels.outputs}
+        outputs = {name: on.allocate((count, *shape), dtype) for name, shape, dtype in kernels.outputs}
         per_row = [(slots[f"argument {name}"], array) for name, array in outputs.items()]
         per_row += [(slots[name], owners[name]) for name in kernels.row_values]
         partial = on.allocate((chunking.bytes_,), BYTES)
-        parts = on.allocate((len(chunking.blocks), kernels.result_bytes // 8), NUMBERS)
+        parts = on.allocate((blocks, kernels.result_bytes // 8), NUMBERS)
         for slot, offset in chunking.places:
             table[slot] = partial.address + offset
         on_gpu = blocks_on(on, call.rows, each)
         errors: list[tuple[int, _ErrorWord]] = []
         with on_gpu.lock, on.current():
             try:
-                for i in on_gpu.pass_over():
+                for i in on_gpu.pass_over(blocks):
                     first, error = chunking.blocks[i].start, self._take_error_word(on)
                     errors.append((first, error))
                     for name, value in on_gpu.on[i].entries.items():

@@ -94,12 +94,20 @@ def save_time(device: str, name: str, seconds: float) -> None:
 
 def known_time(device: str, name: str, measure: Callable[[], float]) -> float:
     """Return the time of some work that was saved; measure and save it if there is none."""
+    found = stored_time(device, name)
+    if found is None:
+        _known_times[device, name] = found = max(MIN_SECONDS, measure())
+        save_time(device, name, found)
+    return found
+
+
+def stored_time(device: str, name: str) -> float | None:
+    """Return the time of some work that was saved; None if there is none."""
     key = device, name
     if key not in _known_times:
         found = read_record(device).times.get(name)
         if found is None:
-            found = max(MIN_SECONDS, measure())
-            save_time(device, name, found)
+            return None
         _known_times[key] = found
     return _known_times[key]
 

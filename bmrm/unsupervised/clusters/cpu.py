@@ -48,18 +48,37 @@ candidates."""
 
 
 class HostClusters(SharedClusters):
-    """Rows of k-means; see `ClusterPasses`."""
+    """Rows of k-means; see `ClusterPasses`.
 
-    def __init__(self, rows: RowSet) -> None:
+    Parameters
+    ----------
+    rows : RowSet
+    unit : (ndarray, float), optional
+        What is subtracted from dense rows, and the factor of distances; by default those of these rows.
+    labels : ndarray of int32, optional
+        Where the labels are.
+    """
+
+    error_factor_of_dense = KEPT_SUMS_FACTOR
+
+    def __init__(
+        self,
+        rows: RowSet,
+        unit: tuple[Vector, float] | None = None,
+        labels: NDArray[np.int32] | None = None,
+    ) -> None:
         super().__init__(rows)
         self.largest = rows.largest
-        self._labels = np.empty(rows.here, np.int32)
+        self._labels = np.empty(rows.here, np.int32) if labels is None else labels
         self._whole: Clusters | None = None
         self._kept: dict[int, KeptSums] = {}  # of the block that begins at a row
         X, n = rows.X, rows.shape[0]
         with rows.guarded():
             if not X.sparse:
-                self.error_factor = KEPT_SUMS_FACTOR
+                self.error_factor = self.error_factor_of_dense
+            if unit is not None:
+                self._shift, self._scale = unit
+            elif not X.sparse:
                 sampled = np.arange(0, n, max(1, n // SAMPLED_ROWS))
                 self._shift = rows.take(sampled).mean(axis=0)
                 self._scale = scale_of(self.largest, self._shift)
@@ -130,7 +149,7 @@ class HostClusters(SharedClusters):
         return HostClusters(rows)
 
     def begin_seeding(self) -> None:
-        self._closest = np.full(self.rows.here, np.inf, np.float32)
+        self.closest = np.full(self.rows.here, np.inf, np.float32)
         self._measured = np.empty((0, self.shape[1]))  # the candidates of the last pass
         self._potentials: Vector = np.empty((0, 0))  # with each of them
         self._minima = np.empty((0, self.rows.here), np.float32)
@@ -141,9 +160,9 @@ class HostClusters(SharedClusters):
             known = np.flatnonzero((self._measured == points).all(axis=1))
             self._measured = self._measured[:0]
             if len(known):  # the best of the candidates
-                self._closest[:] = self._minima[known[0]]
+                self.closest[:] = self._minima[known[0]]
                 return self._potentials[known[:1]]
-            return self._measure(points, self._closest[None])
+            return self._measure(points, self.closest[None])
         if self._whole is None:  # the minima would take several times the memory of the labels
             return self._measure(points, None)
         if len(self._minima) != len(points):
@@ -157,11 +176,11 @@ class HostClusters(SharedClusters):
         found = []
         for block in self._blocks():
             here = None if minima is None else minima[:, block]
-            found.append(self._clusters(block).potentials(points, self._closest[block], here))
+            found.append(self._clusters(block).potentials(points, self.closest[block], here))
         return add_in_order(np.concatenate(found, axis=1), SEEDING_PANEL_ROWS // PANEL_ROWS)
 
     def read_closest(self, some: slice) -> NDArray[np.float32]:
-        return self._closest[some]
+        return self.closest[some]
 
     def approach_here(self, points: Vector) -> Vector:
         k, d = points.shape
@@ -172,7 +191,7 @@ class HostClusters(SharedClusters):
             of.assign(points, fresh, counted, want_sums=False)
             squares = of.own_distances(points, fresh) * self._scale * self._scale
             squares = squares.astype(np.float32)
-            closest, nearest = self._closest[block], self._labels[block]
+            closest, nearest = self.closest[block], self._labels[block]
             closer = np.flatnonzero(squares < closest) if self.points else slice(None)
             closest[closer] = squares[closer]
             nearest[closer] = fresh[closer] + self.points
@@ -189,7 +208,7 @@ class HostClusters(SharedClusters):
 
     def _shares(self, block: slice) -> Vector:
         """Return w D^2 of some local rows."""
-        shares = self._closest[block].astype(np.float64)
+        shares = self.closest[block].astype(np.float64)
         return shares if self.rows.weights is None else shares * self.rows.weights[block]
 
     def count_additions(self, clusters: int) -> int:

@@ -23,6 +23,7 @@ from bmrm.base.vectors import Vector
 from bmrm.distributed.reading import read_row_set
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError, ParameterError
+from bmrm.matrix.gpu.cpu_share import parse_share
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.matrix.gpu.placement import Placement, place
 from bmrm.unsupervised.clusters.gpu import open_clusters
@@ -128,6 +129,8 @@ class KMeans(FittedClusters, RowTransformer):
         upload included, and else the CPU. Labels are the same on both; sums differ by rounding.
     threads : int, optional
         Maximum number of threads; default: the cores that this process may use.
+    cpu_share : float or "auto", optional
+        The CPU's share, in eighths, of the blocks of rows that do not fit on a GPU; see docs/kmeans.md.
     callback : callable, optional
         Called with a `KMeansProgress` after each pass.
     verbose : int, default 0
@@ -199,6 +202,7 @@ class KMeans(FittedClusters, RowTransformer):
         random_state: Any = None,
         device: str = "auto",
         threads: int | None = None,
+        cpu_share: float | str | None = None,
         callback: Callable[[KMeansProgress], object] | None = None,
         verbose: int = 0,
         copy_x: bool = True,
@@ -213,6 +217,7 @@ class KMeans(FittedClusters, RowTransformer):
         self.random_state = random_state
         self.device = device
         self.threads = threads
+        self.cpu_share = cpu_share
         self.callback = callback
         self.verbose = verbose
         self.copy_x = copy_x
@@ -309,7 +314,7 @@ class KMeans(FittedClusters, RowTransformer):
     def _passes(self, rows: RowSet, *, fitting: bool = False) -> tuple[ClusterPasses, Placement]:
         """Put rows where they are worked on; in a fit for many passes, else for one."""
         k = self.n_clusters if fitting else len(self.cluster_centers_)
-        return open_clusters(rows, self._place(rows, k, fitting=fitting), k)
+        return open_clusters(rows, self._place(rows, k, fitting=fitting), k, parse_share(self.cpu_share))
 
     def _place(self, rows: RowSet, k: int, *, fitting: bool = False) -> Placement:
         X, size = rows.X, (rows.most_here, rows.shape[1])
@@ -534,6 +539,7 @@ class KMeans(FittedClusters, RowTransformer):
         if self.callback is not None and not callable(self.callback):
             raise ParameterError(f"callback: found {self.callback!r}, expected a callable")
         parse_device(self.device)
+        parse_share(self.cpu_share)
         progress_line(self.verbose)
 
     def _after_pass(
@@ -552,10 +558,8 @@ class KMeans(FittedClusters, RowTransformer):
 
     def _check_count(self, counted: int, *, weighted: bool) -> None:
         if self.n_clusters > counted:
-            kind = "rows of positive weight" if weighted else "rows"
-            raise DataError(
-                f"n_clusters: found {self.n_clusters}, expected at most {counted}, the number of {kind}"
-            )
+            kind = f"at most {counted}, the number of {'rows of positive weight' if weighted else 'rows'}"
+            raise DataError(f"n_clusters: found {self.n_clusters}, expected {kind}")
 
     def _given_centers(self, columns: int) -> Vector | None:
         if isinstance(self.init, str) or callable(self.init):

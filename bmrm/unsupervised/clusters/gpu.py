@@ -10,22 +10,24 @@ are those of one process if each rank begins with a block. If one rank fails, al
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import Indices, Vector
 from bmrm.distributed import blocks
-from bmrm.distributed.blocks import RowBlocks
+from bmrm.distributed.blocks import CpuBlocks, RowBlocks
 from bmrm.distributed.reading import MAX_ABSOLUTE_VALUE
 from bmrm.distributed.row_set import SAMPLED_ROWS, RowSet
 from bmrm.errors import DataError, DeviceMemoryError
+from bmrm.matrix.gpu.cpu_share import Share
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.matrix.gpu.placement import Placement, with_fall_back
 from bmrm.unsupervised.clusters._clusters import SEEDING_PANEL_ROWS
 from bmrm.unsupervised.clusters.cpu import HostClusters
+from bmrm.unsupervised.clusters.cpu_rows import CpuClusters, cluster_pass
 from bmrm.unsupervised.clusters.passes import Assignment, ClusterPasses
 from bmrm.unsupervised.clusters.shared_clusters import SharedClusters, scale_of
 from bmrm.unsupervised.scales import ORDINARY_EXPONENT
@@ -33,6 +35,7 @@ from bmrm.unsupervised.scales import ORDINARY_EXPONENT
 if TYPE_CHECKING:
     from bmrm.matrix._cuda import Clusters, RowValues
 
+Found = TypeVar("Found")
 
 CENTERS_PER_WAIT = 64
 """Centres that k-means++ on a GPU chooses before the host looks for signals: some milliseconds."""
@@ -54,6 +57,10 @@ class DeviceClusters(SharedClusters):
         most of what is free.
     there : sequence, optional
         Arrays of the blocks that are on the GPU, the first ones; the others are copied in each pass.
+    share : Share, default 0
+        The CPU's share of these in eighths; see `bmrm.matrix.gpu.cpu_share`.
+    cpu_blocks : int, optional
+        How many of them are the CPU's, if that is known.
 
     Raises
     ------
@@ -70,6 +77,8 @@ class DeviceClusters(SharedClusters):
         clusters: int = 1,
         limit: int | None = None,
         there: Sequence[Any] | None = None,
+        share: Share = 0,
+        cpu_blocks: int | None = None,
     ) -> None:
         super().__init__(rows)
         cuda: Any = import_cuda()
@@ -101,14 +110,27 @@ class DeviceClusters(SharedClusters):
                     return cuda.Clusters.sparse(X.indptr, X.indices, X.data, X.shape, weights, **options)
                 return cuda.Clusters(X, weights, **options)
 
-            self._blocks: RowBlocks[Clusters] = RowBlocks(rows, self._each, resident, put, there or ())
+            if cpu_blocks is None:
+                work = cluster_pass(rows, clusters, share)
+                cpu_blocks = blocks.blocks_of_cpu(rows, gpu, self._each, resident, work)
+            cpu = CpuBlocks(cpu_blocks, CpuClusters)
+            self._blocks: RowBlocks[Clusters] = RowBlocks(
+                rows, self._each, resident, put, there or (), cpu=cpu
+            )
             self._labels = [on.labels() for on in self._blocks.on]
             self._closest: list[RowValues] = []
             largest = self._largest()
         self.largest = largest = max(rows.everyones(largest))
+        on_cpu: CpuClusters | None = self._blocks.on_cpu
+        self._has_cpu = any(rows.everyones(on_cpu is not None))
         if rows.sparse:
             self._scale = scale_of(largest)
+            with rows.together():
+                if on_cpu is not None:
+                    on_cpu.pack(np.empty(0), self._scale)
             return
+        if self._has_cpu:
+            self.error_factor = HostClusters.error_factor_of_dense
         if rows.on_gpu and 0.0 < largest < 2.0**-ORDINARY_EXPONENT:
             raise DataError(
                 f"X: found a largest value of {largest:.3g} on a GPU, expected "
@@ -125,18 +147,17 @@ class DeviceClusters(SharedClusters):
         """Which blocks stay on the GPU; empty if all do."""
         return self._blocks.note
 
-    def _pass_over(self) -> Iterator[tuple[Clusters, RowValues]]:
-        """Yield the blocks in their order, and their labels."""
-        for i in self._blocks.pass_over():
-            yield self._blocks.on[i], self._labels[i]
+    def _of_blocks(self, of: Callable[[Clusters, RowValues], Found]) -> list[Found]:
+        """Return what is found in each block, in their order; ``of`` gets the block and its labels."""
+        return list(self._blocks.each(lambda i: of(self._blocks.on[i], self._labels[i])))
 
-    def _seeding_pass(self) -> Iterator[tuple[Clusters, RowValues, RowValues, int]]:
-        """Yield the blocks, their labels, the distances to the nearest centres so far, and the first rows."""
-        for i in self._blocks.pass_over():
-            yield self._blocks.on[i], self._labels[i], self._closest[i], self._blocks.parts[i].start
+    def _of_seeded(self, of: Callable[[Clusters, RowValues, int], Found]) -> list[Found]:
+        """Do the same; ``of`` gets the block, the distances to the nearest centres, and its first row."""
+        starts = [some.start for some in self._blocks.parts]
+        return list(self._blocks.each(lambda i: of(self._blocks.on[i], self._closest[i], starts[i])))
 
     def _largest(self) -> float:
-        largest = max(on.largest() for on, _ in self._pass_over())
+        largest = max(self._of_blocks(lambda on, _: on.largest()))
         if not largest < np.inf:
             raise DataError("X: found NaN or infinity on the GPU, expected finite numbers")
         if largest > MAX_ABSOLUTE_VALUE:
@@ -173,18 +194,18 @@ class DeviceClusters(SharedClusters):
 
     def own_distances(self, centers: Vector) -> Vector:
         with self.rows.together():
-            parts = [on.own_distances(centers, labels) for on, labels in self._pass_over()]
+            parts = self._of_blocks(lambda on, labels: on.own_distances(centers, labels))
         return _joined(parts)
 
     def moves_here(self, centers: Vector, cluster_weights: Vector) -> tuple[int, float]:
         with self.rows.together():
-            found = [on.single_moves(centers, labels, cluster_weights) for on, labels in self._pass_over()]
+            found = self._of_blocks(lambda on, labels: on.single_moves(centers, labels, cluster_weights))
         moves, gains = zip(*found, strict=True)
         return sum(moves), max(gains)
 
     def distances(self, centers: Vector) -> Vector:
         """Return the distances from each row here to all centres."""
-        return _joined([on.measure(centers) for on, _ in self._pass_over()])
+        return _joined(self._of_blocks(lambda on, _: on.measure(centers)))
 
     def begin_seeding(self) -> None:
         with self.rows.together():
@@ -216,30 +237,32 @@ class DeviceClusters(SharedClusters):
 
     def panel_potentials(self, points: Vector, *, take: bool) -> Vector:
         with self.rows.together():
-            parts = [on.potentials(points, closest, take=take) for on, _, closest, _ in self._seeding_pass()]
+            parts = self._of_seeded(lambda on, closest, _: on.potentials(points, closest, take=take))
         return _joined(parts, axis=1)
 
     def read_closest(self, some: slice) -> NDArray[np.float32]:
-        number = some.start // self._each  # a panel is part of one block
-        first = number * self._each
+        number = self._blocks.number_of(some.start)  # a panel is part of one block
+        first = self._blocks.parts[number].start
         found: NDArray[np.float32] = self._closest[number].read(some.start - first, some.stop - first)
         return found
 
     def approach_here(self, points: Vector) -> Vector:
         with self.rows.together():
-            parts = [
-                on.approach(points, self.points, self._scale, closest, labels)
-                for on, labels, closest, _ in self._seeding_pass()
-            ]
-        return _joined(parts)
+            parts = self._blocks.each(
+                lambda i: self._blocks.on[i].approach(
+                    points, self.points, self._scale, self._closest[i], self._labels[i]
+                )
+            )
+            return _joined(list(parts))
 
     def draw_here(self, key: int, factor: float) -> Indices:
         before = self.rows.first
         with self.rows.together():
-            parts = [
-                first + np.sort(on.draw_each(key, before + first, factor, closest)).astype(np.int64)
-                for on, _, closest, first in self._seeding_pass()
-            ]
+            parts = self._of_seeded(
+                lambda on, closest, first: (
+                    first + np.sort(on.draw_each(key, before + first, factor, closest)).astype(np.int64)
+                )
+            )
         return _joined(parts)
 
     def nearest_weights(self) -> Vector:
@@ -251,11 +274,15 @@ class DeviceClusters(SharedClusters):
         return self.rows.take(rows, self._blocks.take if self.rows.on_gpu else None)
 
     def count_additions(self, clusters: int) -> int:
+        most, by_cpu = self.rows.most_here, 0
+        if self._has_cpu:
+            on_cpu: CpuClusters | None = self._blocks.on_cpu
+            by_cpu = max(self.rows.everyones(0 if on_cpu is None else on_cpu.host.count_additions(clusters)))
         if self.rows.sparse:
-            return sum(self.shape) + self.rows.most_here // self._each
-        most = self.rows.most_here
-        in_block: int = self._count_additions(min(most, self._each), self.shape[1], clusters)
-        return in_block + most // self._each
+            in_block = sum(self.shape)
+        else:
+            in_block = self._count_additions(min(most, self._each), self.shape[1], clusters)
+        return max(in_block, by_cpu) + most // self._each
 
 
 def _joined(parts: list[NDArray[Any]], axis: int = 0) -> NDArray[Any]:
@@ -263,10 +290,13 @@ def _joined(parts: list[NDArray[Any]], axis: int = 0) -> NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=axis)
 
 
-def open_clusters(rows: RowSet, placement: Placement, clusters: int) -> tuple[ClusterPasses, Placement]:
+def open_clusters(
+    rows: RowSet, placement: Placement, clusters: int, share: Share = 0
+) -> tuple[ClusterPasses, Placement]:
     """Put rows where k-means runs; the CPU if there is no room on a GPU that the user has not asked for.
 
-    The placement says which rows are copied to the GPU in each pass, if some are.
+    The placement says which rows are copied to the GPU in each pass, if some are, and which are the CPU's;
+    ``share`` is that of `DeviceClusters`.
 
     Raises
     ------
@@ -275,7 +305,7 @@ def open_clusters(rows: RowSet, placement: Placement, clusters: int) -> tuple[Cl
     """
 
     def on_gpu(number: int) -> tuple[ClusterPasses, str]:
-        found = DeviceClusters(rows, number, clusters)
+        found = DeviceClusters(rows, number, clusters, share=share)
         return found, found.note
 
     return with_fall_back(placement, lambda: HostClusters(rows), on_gpu)

@@ -17,6 +17,7 @@ from bmrm.base.host_memory import require_memory
 from bmrm.base.vectors import Vector, dot
 from bmrm.distributed.reading import read_product_rows
 from bmrm.errors import DataError, ParameterError
+from bmrm.matrix.gpu.cpu_share import Share
 from bmrm.matrix.gpu.placement import Placement, place
 from bmrm.unsupervised.decomposition.gpu import DeviceGram, open_gram
 from bmrm.unsupervised.decomposition.scatter import (
@@ -56,6 +57,8 @@ class DecomposedRows:
         Whether m is the mean, else 0.
     by_gram : callable
         Whether rows of some columns are decomposed by their covariance matrix.
+    share : Share, default 0
+        The CPU's share of blocks that do not stay on a GPU; see `bmrm.matrix.gpu.cpu_share.parse_share`.
 
     Attributes
     ----------
@@ -84,8 +87,10 @@ class DecomposedRows:
         comm: Any = None,
         *,
         by_gram: Callable[[int], bool],
+        share: Share = 0,
     ) -> None:
         self.set, matrix = read_product_rows(X, sample_weight, threads=threads, comm=comm, needs_rows=by_gram)
+        self._share = share
         self._stays = matrix is not None
         self._resident = matrix if self.set.weights is None else None
         self._there = self.set.gpu if self._stays else None  # the GPU of a Dataset
@@ -130,7 +135,7 @@ class DecomposedRows:
                 f"svd_solver: found {solver!r} on {found.device}, expected 'covariance_eigh', rows and "
                 "device on the CPU, or a bmrm.Dataset of float64 on the GPU"
             )
-        self._gram, found = open_gram(self.set, found)
+        self._gram, found = open_gram(self.set, found, self._share)
         return found
 
     def prepare(self, solver: str) -> bool:

@@ -21,6 +21,7 @@ from bmrm.base.suggestions import suggest
 from bmrm.base.vectors import Vector
 from bmrm.distributed.rows import StoredRows, stored_rows
 from bmrm.errors import DataError, ParameterError
+from bmrm.matrix.gpu.cpu_share import parse_share
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.unsupervised.decomposition.decomposed_rows import DecomposedRows
 from bmrm.unsupervised.decomposition.scatter import MAX_GRAM_COLUMNS, resident_matrix
@@ -74,6 +75,7 @@ class _Decomposition(RowEstimator, FittedAnswer, RowTransformer):
     random_state: Any
     device: str
     threads: int | None
+    cpu_share: float | str | None
     components_: Vector
     explained_variance_: Vector
     explained_variance_ratio_: Vector
@@ -111,6 +113,7 @@ class _Decomposition(RowEstimator, FittedAnswer, RowTransformer):
                 f"{', '.join(NORMALIZERS)}"
             )
         parse_device(self.device)
+        parse_share(self.cpu_share)
         nonnegative_number("tol", self.tol)
         positive_integer("max_iter", self.max_iter)
         time_limit(self.max_time)
@@ -120,7 +123,8 @@ class _Decomposition(RowEstimator, FittedAnswer, RowTransformer):
                 raise ParameterError(f"{name}: found {given}, expected at least 0")
 
     def _decompose(self, X: Any, sample_weight: Any, comm: Any, *, center: bool) -> None:
-        rows = DecomposedRows(X, sample_weight, center, self.threads, comm, by_gram=self._by_gram)
+        share, by_gram = parse_share(self.cpu_share), self._by_gram
+        rows = DecomposedRows(X, sample_weight, center, self.threads, comm, by_gram=by_gram, share=share)
         rows.set.check_alike(self.get_params())
         with rows.set.guarded():
             if center:
@@ -276,6 +280,8 @@ class PCA(_Decomposition):
         the CPU, or on the device of a `bmrm.Dataset`.
     threads : int, optional
         Maximum number of threads of products with X; default: the cores that this process may use.
+    cpu_share : float or "auto", optional
+        As for `KMeans`.
 
     Attributes
     ----------
@@ -344,6 +350,7 @@ class PCA(_Decomposition):
         random_state: Any = None,
         device: str = "auto",
         threads: int | None = None,
+        cpu_share: float | str | None = None,
     ) -> None:
         self.n_components = n_components
         self.copy = copy
@@ -358,6 +365,7 @@ class PCA(_Decomposition):
         self.random_state = random_state
         self.device = device
         self.threads = threads
+        self.cpu_share = cpu_share
 
     @interruptible
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, comm: Any = None) -> Self:
@@ -553,7 +561,7 @@ class TruncatedSVD(_Decomposition):
     n_components : int, default 2
     svd_solver, tol, max_iter, max_time, n_oversamples, iterated_power, power_iteration_normalizer
         As for `PCA`.
-    random_state, device, threads
+    random_state, device, threads, cpu_share
         As for `PCA`.
 
     Attributes
@@ -599,6 +607,7 @@ class TruncatedSVD(_Decomposition):
         random_state: Any = None,
         device: str = "auto",
         threads: int | None = None,
+        cpu_share: float | str | None = None,
     ) -> None:
         self.n_components = n_components
         self.svd_solver = svd_solver
@@ -611,6 +620,7 @@ class TruncatedSVD(_Decomposition):
         self.random_state = random_state
         self.device = device
         self.threads = threads
+        self.cpu_share = cpu_share
 
     @interruptible
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, comm: Any = None) -> Self:

@@ -11,15 +11,25 @@ added in turn.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from bmrm.base.vectors import Vector
-from bmrm.distributed.blocks import RowBlocks, block_rows, count_resident, room_for_blocks
+from bmrm.distributed.blocks import (
+    CpuBlocks,
+    RowBlocks,
+    block_rows,
+    blocks_of_cpu,
+    count_resident,
+    room_for_blocks,
+)
 from bmrm.distributed.reading import MAX_ABSOLUTE_VALUE
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError
+from bmrm.matrix.gpu.cpu_share import Pass, Share
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.matrix.gpu.placement import Placement, with_fall_back
+from bmrm.unsupervised.decomposition.cpu_rows import CpuDenseRows, gram_pass
 from bmrm.unsupervised.decomposition.scatter import (
     MAX_PASSES,
     Scatter,
@@ -54,11 +64,17 @@ class DeviceGram:
     limit : int, optional
         Maximum number of bytes on the GPU for rows of several blocks, except rows that are there; default:
         most of what is free.
+    work : Pass, optional
+        The passes over the rows, of which the CPU may have some; default: all are the GPU's.
+    on_cpu : callable, default `CpuDenseRows`
+        Puts these rows where the CPU works on them.
 
     Attributes
     ----------
     blocks : bmrm.distributed.blocks.RowBlocks
         Of `bmrm.matrix._cuda.DenseRows`.
+    cpu_blocks : int
+        Number of blocks of the CPU.
 
     Raises
     ------
@@ -76,6 +92,8 @@ class DeviceGram:
         spare: int = 0,
         besides: tuple[int, int, int] = (0, 0, 0),
         limit: int | None = None,
+        work: Pass | None = None,
+        on_cpu: Callable[[RowSet], CpuDenseRows] = CpuDenseRows,
     ) -> None:
         cuda, d, size = import_cuda(), rows.shape[1], rows.X.dtype.itemsize
         each = block_rows(d, size)
@@ -91,11 +109,15 @@ class DeviceGram:
             def put(X: Any, weights: Vector | None) -> Any:
                 return cuda.DenseRows(X, weights, device=gpu, spare=spare, threads=rows.threads)
 
-            self.blocks: RowBlocks[DenseRows] = RowBlocks(rows, each, resident, put)
+            self.cpu_blocks = 0 if work is None else blocks_of_cpu(rows, gpu, each, resident, work)
+            cpu = CpuBlocks(self.cpu_blocks, on_cpu)
+            self.blocks: RowBlocks[DenseRows] = RowBlocks(rows, each, resident, put, cpu=cpu)
             if rows.on_gpu:  # those in main memory have been validated
                 self._validate()
         self._terms = cuda.count_gram_additions(most, d) + rows.most_here // each + rows.ranks
         self._terms += GPU_ROUNDINGS
+        theirs = self.blocks.on_cpu
+        self._terms = max(self._terms, *rows.everyones(0 if theirs is None else theirs.terms + 1))
 
     def _validate(self) -> None:
         for on, some in zip(self.blocks.on, self.blocks.parts, strict=True):
@@ -125,11 +147,11 @@ class DeviceGram:
         return self.blocks.on[i].gram(shift)
 
 
-def open_gram(rows: RowSet, placement: Placement) -> tuple[DeviceGram | None, Placement]:
+def open_gram(rows: RowSet, placement: Placement, share: Share = 0) -> tuple[DeviceGram | None, Placement]:
     """Put rows on the GPU where their scatter matrix is computed, None for the CPU; see `open_clusters`."""
 
     def on_gpu(number: int) -> tuple[DeviceGram, str]:
-        found = DeviceGram(rows, number)
+        found = DeviceGram(rows, number, work=gram_pass(rows, share))
         return found, found.blocks.note
 
     return with_fall_back(placement, lambda: None, on_gpu)

@@ -150,27 +150,45 @@ def scatter_matrix(rows: RowSet, *, center: bool) -> Scatter:
     return found
 
 
+class RowGram:
+    """Sums over differences of rows from a shift; sparse rows are made dense part by part.
+
+    Attributes
+    ----------
+    terms : int
+        Roundings that a product goes through.
+    """
+
+    def __init__(self, rows: RowSet) -> None:
+        n, d = rows.shape
+        self._rows, self._each = rows, scatter_part_rows(n, d)
+        self._weights = np.ones(rows.here) if rows.weights is None else rows.weights
+        self._threads = default_threads(rows.here * d) if rows.threads is None else rows.threads
+        self.terms = min(self._each, n) + -(-n // self._each) + len(rows.bounds) + OTHER_ROUNDINGS
+
+    def sums(self, shift: Vector) -> tuple[Vector, Vector]:
+        """Return the sums of w (x - shift), and of w (x - shift) (x - shift)', over all ranks."""
+        d = self._rows.shape[1]
+
+        def sums_of(part: slice) -> Vector:
+            block = _cpu.Matrix.from_dense(self._rows.X.dense(part), threads=self._threads)
+            matrix, rest = block.centred_gram(self._weights[part], shift)
+            return np.concatenate([rest, matrix.ravel()])
+
+        sums = self._rows.fold_parts(d + d * d, self._each, sums_of)
+        return sums[:d], sums[d:].reshape(d, d)
+
+
 def dense_scatter(rows: RowSet) -> Scatter:
-    """Compute the scatter matrix about the mean from differences; sparse rows are made dense part by part."""
-    n, d = rows.shape
-    w = np.ones(rows.here) if rows.weights is None else rows.weights
-    threads = default_threads(rows.here * d) if rows.threads is None else rows.threads
-
-    def sums_of(part: slice) -> Vector:
-        block = _cpu.Matrix.from_dense(rows.X.dense(part), threads=threads)
-        matrix, rest = block.centred_gram(w[part], shift)
-        return np.concatenate([rest, matrix.ravel()])
-
-    each, total = scatter_part_rows(n, d), rows.total_weight
+    """Compute the scatter matrix about the mean from differences."""
+    gram, total = RowGram(rows), rows.total_weight
     shift = rows.sampled_mean()
     for _ in range(MAX_PASSES):
-        sums = rows.fold_parts(d + d * d, each, sums_of)
-        rest, found = sums[:d], sums[d:].reshape(d, d)
+        rest, found = gram.sums(shift)
         if is_near_mean(rest, found, total):
             break
         shift = shift + rest / total
-    terms = min(each, n) + -(-n // each) + len(rows.bounds) + OTHER_ROUNDINGS
-    return about_mean(rows, found, rest, shift, terms)
+    return about_mean(rows, found, rest, shift, gram.terms)
 
 
 def is_near_mean(rest: Vector, matrix: Vector, total: float) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bmrm.base.vectors import Vector
 from bmrm.distributed.row_set import RowSet
@@ -50,10 +51,14 @@ class HostMixture:
         return scatter_matrix(self.rows, center=True)
 
     def cluster_moments(self, centers: Vector, *, full: bool) -> MixtureSums:
-        (k, d), weights = centers.shape, self.rows.weights
         clusters = self._host_clusters()
         clusters.assign(centers, want_sums=False)
-        labels, numbers = clusters.labels(), mixture_sums(k, d, full)
+        return self.label_moments(clusters.labels(), centers, full=full)
+
+    def label_moments(self, labels: NDArray[np.int32], centers: Vector, *, full: bool) -> MixtureSums:
+        """Return the sums of a step in which each row is in the cluster of its label alone."""
+        (k, d), weights = centers.shape, self.rows.weights
+        numbers = mixture_sums(k, d, full)
 
         def sums_of(part: slice) -> Vector:
             found = np.zeros(numbers)

@@ -24,6 +24,7 @@ from bmrm.base.vectors import UNIT, Vector
 from bmrm.distributed.reading import read_row_set
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError, ParameterError
+from bmrm.matrix.gpu.cpu_share import parse_share
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.matrix.gpu.placement import place
 from bmrm.unsupervised.clusters.estimator import KMeans
@@ -107,6 +108,7 @@ class FittedMixture(FittedAnswer):
     random_state: Any
     device: str
     threads: int | None
+    cpu_share: float | str | None
     _fitted_type: str
 
     def predict(self, X: Any) -> NDArray[np.int64]:
@@ -253,7 +255,8 @@ class FittedMixture(FittedAnswer):
         k = len(parameters.means)
         require_memory(8 * rows.here * k, "the shares of the components", "fewer rows at a time need less")
         found = place(self.device, rows.gpu, group=rows.group)
-        passes, _ = open_mixture(rows, found, k, full=parameters.full)
+        share = parse_share(self.cpu_share)
+        passes, _ = open_mixture(rows, found, k, full=parameters.full, share=share)
         with small_matrices(rows.shape[1]):
             roots = parameters.roots()
         return passes.shares(parameters.means, *roots)
@@ -302,6 +305,8 @@ class GaussianMixture(FittedMixture):
         to be faster. On a GPU a row has at most 448 columns (H100; as shared memory allows).
     threads : int, optional
         Maximum number of threads; default: the cores that this process may use.
+    cpu_share : float or "auto", optional
+        As for `KMeans`.
     verbose : int, default 0
         1 shows a progress line on a terminal, 2 a line per step.
     verbose_interval : int, default 10
@@ -377,6 +382,7 @@ class GaussianMixture(FittedMixture):
         random_state: Any = None,
         device: str = "auto",
         threads: int | None = None,
+        cpu_share: float | str | None = None,
         verbose: int = 0,
         verbose_interval: int = 10,
     ) -> None:
@@ -395,6 +401,7 @@ class GaussianMixture(FittedMixture):
         self.random_state = random_state
         self.device = device
         self.threads = threads
+        self.cpu_share = cpu_share
         self.verbose = verbose
         self.verbose_interval = verbose_interval
 
@@ -462,7 +469,8 @@ class GaussianMixture(FittedMixture):
             with rows.guarded(), small_matrices(rows.shape[1]):
                 rows, scales = with_safe_weights(rows)
                 found = place(self.device, rows.gpu, work, group=rows.group)
-                passes, self.placement_ = open_mixture(rows, found, self.n_components, full=full)
+                share = parse_share(self.cpu_share)
+                passes, self.placement_ = open_mixture(rows, found, self.n_components, full=full, share=share)
                 self.placement_.log()
                 self._fit(passes, rows.first_of(self.random_state), started, scales)
             self._remember_columns(X)

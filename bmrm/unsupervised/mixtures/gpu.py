@@ -10,18 +10,50 @@ added in turn on the host.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bmrm.base.vectors import Vector
 from bmrm.distributed.blocks import COLUMN_BYTES, block_rows
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DeviceMemoryError
+from bmrm.matrix.gpu.cpu_share import Pass, Share, least_seconds
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.matrix.gpu.placement import Placement, with_fall_back
 from bmrm.unsupervised.clusters.gpu import DeviceClusters
 from bmrm.unsupervised.clusters.passes import ClusterPasses
+from bmrm.unsupervised.decomposition.cpu_rows import CpuDenseRows, sampled_rows
 from bmrm.unsupervised.decomposition.gpu import DeviceGram
 from bmrm.unsupervised.mixtures.cpu import HostMixture
 from bmrm.unsupervised.mixtures.passes import MixturePasses, MixtureSums
+
+
+class CpuMixture(CpuDenseRows):
+    """Dense rows of a mixture on a GPU that are the CPU's, as `bmrm.matrix._cuda.DenseRows`."""
+
+    def __init__(self, rows: RowSet) -> None:
+        super().__init__(rows)
+        host = HostMixture(rows)
+        self.mixture_step, self.mixture_shares = host.step, host.shares
+        self._label_moments = host.label_moments
+
+    def label_moments(self, labels: NDArray[np.int32], centers: Vector, full: bool) -> tuple[Vector, ...]:
+        """Return the sums of a step in which each row is in the cluster of its label alone."""
+        return self._label_moments(labels, centers, full=full)[1:]
+
+
+def mixture_pass(rows: RowSet, components: int, share: Share, *, full: bool) -> Pass:
+    """Return a step of EM, for `count_cpu_blocks`."""
+    d = rows.shape[1]
+
+    def seconds(cores: int) -> float:
+        sample, rng = sampled_rows(rows, cores), np.random.default_rng(1)
+        host, means = HostMixture(sample), rng.random((components, d))
+        roots = np.tile(np.eye(d), (components, 1, 1)) if full else np.ones((components, d))
+        constants = np.zeros(components)
+        return least_seconds(lambda: host.step(means, roots, constants)) / sample.here
+
+    kind = "full" if full else "diagonal"
+    return Pass(share, f"a mixture, {components} {kind} components, {d} columns, {rows.X.dtype}", seconds)
 
 
 class DeviceMixture:
@@ -38,6 +70,8 @@ class DeviceMixture:
         Whether covariances are matrices, else diagonals.
     limit : int, optional
         See `bmrm.unsupervised.decomposition.gpu.DeviceGram`.
+    share : Share, default 0
+        The CPU's share in eighths of the blocks that do not stay; see `bmrm.matrix.gpu.cpu_share`.
 
     Raises
     ------
@@ -49,7 +83,14 @@ class DeviceMixture:
     """
 
     def __init__(
-        self, rows: RowSet, gpu: int, components: int, *, full: bool, limit: int | None = None
+        self,
+        rows: RowSet,
+        gpu: int,
+        components: int,
+        *,
+        full: bool,
+        limit: int | None = None,
+        share: Share = 0,
     ) -> None:
         cuda, d, dtype = import_cuda(), rows.shape[1], rows.X.dtype
         with rows.together():
@@ -67,8 +108,11 @@ class DeviceMixture:
             *(cuda.predict_cluster_bytes(each, d, components, dtype, own) for own in (False, True)),
             COLUMN_BYTES * rows.here,
         )
-        gram = DeviceGram(rows, gpu, spare=spare, besides=of_clusters, limit=limit)
-        self._blocks, self.scatter = gram.blocks, gram.scatter
+        work = mixture_pass(rows, components, share, full=full)
+        gram = DeviceGram(
+            rows, gpu, spare=spare, besides=of_clusters, limit=limit, work=work, on_cpu=CpuMixture
+        )
+        self._blocks, self.scatter, self._cpu_blocks = gram.blocks, gram.scatter, gram.cpu_blocks
         self._clusters: DeviceClusters | None = None
 
     @property
@@ -83,7 +127,8 @@ class DeviceMixture:
         return MixtureSums(float(likelihood), *sums)
 
     def shares(self, means: Vector, roots: Vector, constants: Vector) -> tuple[Vector, Vector]:
-        found = [self._blocks.on[i].mixture_shares(means, roots, constants) for i in self._blocks.pass_over()]
+        on = self._blocks.on
+        found = list(self._blocks.each(lambda i: on[i].mixture_shares(means, roots, constants)))
         if len(found) == 1:
             return found[0]
         densities, shares = zip(*found, strict=True)
@@ -104,17 +149,19 @@ class DeviceMixture:
     def _device_clusters(self) -> DeviceClusters:
         if self._clusters is None:
             there = self._blocks.on[: self._blocks.resident]
-            self._clusters = DeviceClusters(self.rows, self._gpu, self._components, there=there)
+            self._clusters = DeviceClusters(
+                self.rows, self._gpu, self._components, there=there, cpu_blocks=self._cpu_blocks
+            )
         return self._clusters
 
 
 def open_mixture(
-    rows: RowSet, placement: Placement, components: int, *, full: bool
+    rows: RowSet, placement: Placement, components: int, *, full: bool, share: Share = 0
 ) -> tuple[MixturePasses, Placement]:
     """Put dense rows where a mixture is fitted; ``full``: covariances are matrices. See `open_clusters`."""
 
     def on_gpu(number: int) -> tuple[MixturePasses, str]:
-        found = DeviceMixture(rows, number, components, full=full)
+        found = DeviceMixture(rows, number, components, full=full, share=share)
         return found, found.note
 
     return with_fall_back(placement, lambda: HostMixture(rows), on_gpu)
