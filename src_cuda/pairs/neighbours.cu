@@ -6,7 +6,7 @@
 // candidates as k times its points over those before; the passes are as long as there is room. A row that
 // gets too many loses some: then, and for k beyond kMostKept, all its distances are sorted.
 //
-// With few axes, a tree of boxes leaves most points out (near_tree.cuh).
+// With few axes, a tree of boxes leaves most points out, also of those within a radius (near_tree.cuh).
 //
 // With many axes, the passes take values from tensor cores instead of distances in float64, and keep what may
 // be one of the k nearest (near_rounded.cuh). At last these are decided in float64. A row that has too many
@@ -159,7 +159,9 @@ struct bb_neighbours : Handle {
                sides_.axes >= kMinRoundedAxes && rows >= kMinRoundedRows && m >= kMinRoundedPoints;
     }
     bool round();
-    bool tree_pays(int64_t k, int64_t rows);
+    // The tree, if it pays for k neighbours of so many rows, or for all within a radius; made at its first
+    // use.
+    NearTree* tree(int64_t k, int64_t rows);
     void nearest_by_tree(int64_t k, int64_t first, int64_t last, double* distances, int64_t* indices);
     void find(int64_t k, const NearBatch& rows, const Candidates& candidates);
     void find_rounded(int64_t k, const NearBatch& rows, const Candidates& candidates);
@@ -308,14 +310,15 @@ void bb_neighbours::sort_row(int64_t k, int64_t row, double* distances, int64_t*
     launch(blocks_for(k), 256)(write_sorted, int(k), keys.data(), points.data(), distances, indices);
 }
 
-bool bb_neighbours::tree_pays(int64_t k, int64_t rows) {
-    if (is_periodic_ || sides_.axes > NearTree::kMostAxes || k > NearTree::kMostNeighbours) return false;
-    return tree_ || (rows >= NearTree::kMinRows && sides_.order.count >= NearTree::kMinPoints);
+NearTree* bb_neighbours::tree(int64_t k, int64_t rows) {
+    if (is_periodic_ || sides_.axes > NearTree::kMostAxes || k > NearTree::kMostNeighbours) return nullptr;
+    if (!tree_ && rows >= NearTree::kMinRows && sides_.order.count >= NearTree::kMinPoints)
+        tree_ = std::make_unique<NearTree>(memory, points_);
+    return tree_.get();
 }
 
 void bb_neighbours::nearest_by_tree(int64_t k, int64_t first, int64_t last, double* distances,
                                     int64_t* indices) {
-    if (!tree_) tree_ = std::make_unique<NearTree>(memory, points_);
     const int64_t size = std::min<int64_t>(kBatchBytes / (16 * k), last - first);
     const Found found(memory, size, k);
     for (int64_t begin = first; begin < last; begin += size) {
@@ -326,7 +329,7 @@ void bb_neighbours::nearest_by_tree(int64_t k, int64_t first, int64_t last, doub
 }
 
 void bb_neighbours::nearest(int64_t k, int64_t first, int64_t last, double* distances, int64_t* indices) {
-    if (tree_pays(k, last - first)) return nearest_by_tree(k, first, last, distances, indices);
+    if (tree(k, last - first)) return nearest_by_tree(k, first, last, distances, indices);
     const bool kept = k <= kMostKept;
     const int64_t room = kept ? room_for(k) : 0, each = room * kCandidateBytes + 16 * k;
     const int64_t size = std::clamp<int64_t>(kBatchBytes / each, 1, std::max<int64_t>(1, last - first));
@@ -380,9 +383,14 @@ void bb_neighbours::nearest(int64_t k, int64_t first, int64_t last, double* dist
 void bb_neighbours::count(double radius, int64_t first, int64_t last, int64_t* counts) {
     const int64_t rows = last - first;
     Array<unsigned long long> found(memory, rows);
-    found.fill_bytes(0);
-    launch(tiles(rows, sides_.order.count, true), kNearThreads)(of(kCount), sides_, batch(first, rows),
-                                                                last_measured(metric_, radius), found.data());
+    const double limit = last_measured(metric_, radius);
+    if (NearTree* const by_tree = tree(1, rows)) {
+        by_tree->count(sides_, rows_, first_ + first, rows, limit, found.data());
+    } else {
+        found.fill_bytes(0);
+        launch(tiles(rows, sides_.order.count, true), kNearThreads)(of(kCount), sides_, batch(first, rows),
+                                                                    limit, found.data());
+    }
     BB_CHECK(
         cudaMemcpyAsync(counts + first, found.data(), size_t(rows) * 8, cudaMemcpyDefault, memory.stream));
     BB_CHECK(cudaStreamSynchronize(memory.stream));
@@ -390,7 +398,9 @@ void bb_neighbours::count(double radius, int64_t first, int64_t last, int64_t* c
 
 void bb_neighbours::fill(double radius, int64_t first, int64_t last, const int64_t* starts, double* distances,
                          void* indices, bool narrow) {
-    const int64_t each = 8 + (narrow ? 4 : 8), most = kBatchBytes / each;
+    NearTree* const by_tree = tree(1, last - first);
+    const int64_t each = 8 + (narrow ? 4 : 8);
+    const int64_t most = kBatchBytes / (each + (by_tree ? NearTree::kListBytes : 0));
     const double limit = last_measured(metric_, radius);
     Array<double> found;
     Array<unsigned char> numbers;
@@ -406,8 +416,11 @@ void bb_neighbours::fill(double radius, int64_t first, int64_t last, const int64
         const NearLists to = {of_rows.data(), found.data(),
                               narrow ? nullptr : reinterpret_cast<int64_t*>(numbers.data()),
                               narrow ? reinterpret_cast<int32_t*>(numbers.data()) : nullptr};
-        launch(tiles(rows, sides_.order.count, false), kNearThreads)(of(kFill), sides_, batch(begin, rows),
-                                                                     limit, to);
+        if (by_tree)
+            by_tree->list(sides_, rows_, first_ + begin, rows, limit, size, to);
+        else
+            launch(tiles(rows, sides_.order.count, false), kNearThreads)(of(kFill), sides_,
+                                                                         batch(begin, rows), limit, to);
         BB_CHECK(cudaMemcpyAsync(distances + starts[begin], found.data(), size_t(size) * 8, cudaMemcpyDefault,
                                  memory.stream));
         BB_CHECK(cudaMemcpyAsync(static_cast<unsigned char*>(indices) + starts[begin] * (each - 8),

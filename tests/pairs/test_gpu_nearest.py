@@ -214,6 +214,13 @@ def check_tree(k, x, y=None, metric="euclidean"):
     found, expected = nearest(k, x, y, metric=metric, device="cuda"), sorted_neighbours(k, x, y, metric)
     for here, wanted in zip(found, expected, strict=True):
         np.testing.assert_array_equal(here, wanted)
+    every = distances(x, y, metric)
+    for radius in (0.0, float(np.median(expected[0])), np.inf):
+        graph = within(radius, x, y, metric=metric, device="cuda")
+        near = every <= radius
+        np.testing.assert_array_equal(graph.indptr[1:], near.sum(axis=1).cumsum())
+        np.testing.assert_array_equal(graph.indices, np.nonzero(near)[1])
+        np.testing.assert_array_equal(graph.data, every[near])
 
 
 TREE = sized(600, 5000)  # points from which a tree is used
@@ -258,6 +265,12 @@ def test_rows_of_several_tasks_by_a_tree():
     here, there = nearest(4, Points(on_device(x))), nearest(4, x, device="cpu")
     for found, expected in zip(here, there, strict=True):
         np.testing.assert_array_equal(found, expected)
+    graphs = within(0.04, Points(on_device(x))), within(0.04, x, device="cpu")
+    for each in ("indptr", "indices", "data"):
+        np.testing.assert_array_equal(*(getattr(graph, each) for graph in graphs))
+    blocks = within.blocks(0.04, Points(on_device(x)), memory="100 kB")
+    for rows, block in blocks:
+        assert (block != graphs[0][rows]).nnz == 0
 
 
 ROUNDED = sized(300, 3000)  # points from which tensor cores are used
