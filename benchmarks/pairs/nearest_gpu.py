@@ -42,7 +42,8 @@ PyTorch = {torch/1e11:.2f} | times faster = {times_faster:.1f}
 Pairs of uniform points within a radius, as a sparse matrix in main memory.
 
 [radius]
-points = {points:,} | columns = {columns} | radius = {radius} | neighbours = {neighbours:,} | bmrm s = {seconds:.3f}
+points = {points:,} | columns = {columns} | radius = {radius} | neighbours = {neighbours:,} |
+bmrm s = {seconds:.3f}
 
 Counting until the result cannot fit, of points most of which are within the radius.
 

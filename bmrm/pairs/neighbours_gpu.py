@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.pairs.gpu import DevicePairs
 from bmrm.pairs.passes import NeighbourTasks
-from bmrm.pairs.points import Points
-from bmrm.pairs.sides import Side, Sides
+from bmrm.pairs.points import KeptRows
+from bmrm.pairs.sides import Sides
 from bmrm.pairs.work import neighbour_device_bytes
 
 
@@ -25,15 +23,10 @@ class DeviceNeighbours:
         self._number, self._metric = number, sides.metric
         rows, points, self._box = sides.rows, sides.points, sides.box
         if sides.metric == "cosine":
-            rows, points, self._box = sides.measured()
-        self._rows, self._one_set = self._put(rows), points is None
-        self._points = self._rows if points is None else self._put(points)
-
-    def _put(self, side: Side) -> Any:
-        """Put rows there, or use those that are there."""
-        if isinstance(side, Points):
-            return side.rows_on(self._number)
-        return import_cuda().DenseRows(side, device=self._number)
+            units, others, self._box = sides.measured()
+            rows, points = KeptRows(units), None if others is None else KeptRows(others)
+        self._rows, self._one_set = rows.rows_on(number), points is None
+        self._points = self._rows if points is None else points.rows_on(number)
 
     def search(self, first: int, last: int, radius: float) -> NeighbourTasks:
         found: NeighbourTasks = import_cuda().NeighbourSearch(

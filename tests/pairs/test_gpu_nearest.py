@@ -1,5 +1,7 @@
 """Neighbours on a GPU or the emulator are those of a float64 lexsort by distance and index."""
 
+import pickle
+
 import numpy as np
 import pytest
 from devices import cuda, few, gpu, on_device, sized
@@ -208,6 +210,27 @@ def test_the_estimator():
     for here, there in zip(found.kneighbors(), expected.kneighbors(), strict=True):
         np.testing.assert_array_equal(here, there)
     assert (found.radius_neighbors_graph(x[:9], 0.4) != expected.radius_neighbors_graph(x[:9], 0.4)).nnz == 0
+
+
+def test_the_estimator_keeps_its_rows_there(monkeypatch):
+    x, uploads, made = make("uniform", N, 4), [], cuda.DenseRows
+
+    def counted(rows, **words):
+        uploads.append(len(rows))
+        return made(rows, **words)
+
+    monkeypatch.setattr(cuda, "DenseRows", counted)
+    model = NearestNeighbors(4, device="cuda").fit(x)
+    for _ in range(2):
+        assert (model.kneighbors()[1] == sorted_neighbours(4, x)[1]).all()
+        model.radius_neighbors_graph(radius=0.2)
+    assert uploads == [N]
+    assert (model.kneighbors(on_device(x[:9]))[1] == sorted_neighbours(4, x[:9], x)[1]).all()
+    copy = pickle.loads(pickle.dumps(model))
+    assert (copy.kneighbors(x[:9])[1] == sorted_neighbours(4, x[:9], x)[1]).all()
+    assert uploads == [N, 9, 9, N]
+    assert (model.fit(x + 1.0).kneighbors()[1] == sorted_neighbours(4, x + 1.0)[1]).all()
+    assert uploads == [N, 9, 9, N, N]
 
 
 def check_tree(k, x, y=None, metric="euclidean"):
