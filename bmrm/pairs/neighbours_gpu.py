@@ -5,7 +5,6 @@ from __future__ import annotations
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.pairs.gpu import DevicePairs
 from bmrm.pairs.passes import NeighbourTasks
-from bmrm.pairs.points import KeptRows
 from bmrm.pairs.sides import Sides
 from bmrm.pairs.work import neighbour_device_bytes
 
@@ -18,14 +17,11 @@ class DeviceNeighbours:
     """
 
     def __init__(self, sides: Sides, number: int, k: int) -> None:
-        needed = neighbour_device_bytes(*sides.shape, sides.axes, k)
+        needed = neighbour_device_bytes(*sides.shape, sides.axes, k, sides.metric == "cosine")
         DevicePairs(number).require(needed, f"a search for the neighbours of {sides.shape[0]} points")
         self._number, self._metric = number, sides.metric
-        rows, points, self._box = sides.rows, sides.points, sides.box
-        if sides.metric == "cosine":
-            units, others, self._box = sides.measured()
-            rows, points = KeptRows(units), None if others is None else KeptRows(others)
-        self._rows, self._one_set = rows.rows_on(number), points is None
+        self._box, points = sides.box, sides.points
+        self._rows, self._one_set = sides.rows.rows_on(number), points is None
         self._points = self._rows if points is None else points.rows_on(number)
 
     def search(self, first: int, last: int, radius: float) -> NeighbourTasks:

@@ -21,6 +21,7 @@
 #include "api/neighbours.h"
 #include "pairs/kernels/near_rounded.cuh"
 #include "pairs/kernels/near_select.cuh"
+#include "pairs/kernels/unit_rows.cuh"
 #include "pairs/near_tree.h"
 #include "rows/resident_rows.h"
 #include "runtime/chain.cuh"
@@ -108,20 +109,23 @@ struct bb_neighbours : Handle {
           device(device),
           first_(sides.first),
           metric_(Metric(sides.metric)),
-          rows_(*sides.rows),
-          points_(*sides.points) {
-        const int64_t m = points_.rows.n, d = points_.rows.d;
-        if (rows_.rows.d != d || m >= int64_t(1) << 31 || first_ < 0 || sides.count < 0 ||
-            first_ + sides.count > rows_.rows.n || rows_.rows.n >= int64_t(1) << 32)
+          rows_(sides.rows),
+          points_(sides.points) {
+        const int64_t m = points_->rows.n;
+        if (rows_->rows.d != points_->rows.d || m >= int64_t(1) << 31 || first_ < 0 || sides.count < 0 ||
+            first_ + sides.count > rows_->rows.n || rows_->rows.n >= int64_t(1) << 32)
             throw Failure(BB_INVALID, "rows: out of range, or of another width than the points");
-        std::vector<double> box(sides.box, sides.box + d);
+        std::vector<double> box(sides.box, sides.box + points_->rows.d);
+        if (metric_ == Metric::cosine) divide();
+        const int64_t d = points_->rows.d;
+        box.resize(size_t(d));
         for (int64_t k = 0; k < d; k++) {
             box.push_back(box[size_t(k)] > 0 ? 1 / box[size_t(k)] : 0);
             is_periodic_ |= box[size_t(k)] > 0;
         }
         box_ = on_device(memory, box);
-        sides_ = {where(rows_), where(points_),     d,     {box_.data(), box_.data() + d},
-                  metric_,      sides.one_set != 0, {m, 1}};
+        sides_ = {where(*rows_), where(*points_),    d,     {box_.data(), box_.data() + d},
+                  metric_,       sides.one_set != 0, {m, 1}};
     }
 
     void nearest(int64_t k, int64_t first, int64_t last, double* distances, int64_t* indices);
@@ -158,6 +162,7 @@ struct bb_neighbours : Handle {
         return measure_of(metric_) == Measure::squares && !is_periodic_ && device.major >= 8 &&
                sides_.axes >= kMinRoundedAxes && rows >= kMinRoundedRows && m >= kMinRoundedPoints;
     }
+    void divide();
     bool round();
     // The tree, if it pays for k neighbours of so many rows, or for all within a radius; made at its first
     // use.
@@ -181,7 +186,11 @@ struct bb_neighbours : Handle {
 
     const int64_t first_;
     const Metric metric_;
-    bb_dense_rows &rows_, &points_;
+    bb_dense_rows *rows_, *points_;
+    struct {
+        Array<double> values;
+        std::unique_ptr<bb_dense_rows> rows;
+    } units_[2];  // of the rows and the points, if lengths do not count
     bool is_periodic_ = false;
     Array<double> box_;
     NearSides sides_ = {};
@@ -191,6 +200,33 @@ struct bb_neighbours : Handle {
     Array<RowNorms> row_norms_;
     Array<float> slacks_;
 };
+
+// Puts rows of length 1 in the place of those given; with a column more if one is of zeros.
+void bb_neighbours::divide() {
+    bb_dense_rows* const given[2] = {rows_, points_};
+    const int sides = rows_ == points_ ? 1 : 2;
+    Array<int> zeros(memory, 1);
+    zeros.fill_bytes(0);
+    for (int i = 0; i < sides; i++)
+        given[i]->rows.with([&](auto* X) {
+            using V = std::remove_const_t<std::remove_pointer_t<decltype(X)>>;
+            const int64_t n = given[i]->rows.n;
+            launch(blocks_for(32 * n), 256)(find_zero_rows<V>, X, n, given[i]->rows.d, zeros.data());
+        });
+    const int64_t d = points_->rows.d, width = d + zeros.at(0);
+    for (int i = 0; i < sides; i++) {
+        const int64_t n = given[i]->rows.n;
+        units_[i].values = Array<double>(memory, n * width);
+        double* const to = units_[i].values.data();
+        given[i]->rows.with([&](auto* X) {
+            using V = std::remove_const_t<std::remove_pointer_t<decltype(X)>>;
+            launch(blocks_for(32 * n), 256)(divide_rows<V>, X, n, d, width, to);
+        });
+        units_[i].rows = std::make_unique<bb_dense_rows>(device, BB_FLOAT64, n, width, to, nullptr, 1);
+    }
+    rows_ = units_[0].rows.get();
+    points_ = units_[sides - 1].rows.get();
+}
 
 // Rounds the points; false if numbers have no sizes for that.
 bool bb_neighbours::round() {
@@ -211,12 +247,12 @@ bool bb_neighbours::round() {
                 find_largest_difference<V>, X, size, d, to.shift.data(), largest.data());
         });
     };
-    points_.rows.with([&](auto* X) {
+    points_->rows.with([&](auto* X) {
         using V = std::remove_const_t<std::remove_pointer_t<decltype(X)>>;
         launch(blocks_for(d, 32), 32)(sample_mean<V>, X, d, to.order, to.shift.data());
     });
-    spread(points_);
-    if (&rows_ != &points_) spread(rows_);
+    spread(*points_);
+    if (rows_ != points_) spread(*rows_);
     const unsigned long long bits = largest.at(0);
     double most;
     std::memcpy(&most, &bits, sizeof most);
@@ -227,7 +263,7 @@ bool bb_neighbours::round() {
     to.maximum = Array<WidestNorms>(memory, 1);
     to.maximum.fill_bytes(0);
     to.values = Array<__half>(memory, padded * to.chunks * kChunkColumns);
-    points_.rows.with([&](auto* X) {
+    points_->rows.with([&](auto* X) {
         using V = std::remove_const_t<std::remove_pointer_t<decltype(X)>>;
         launch(blocks_for(32 * padded), 256)(
             round_rows<V, PointOrder>, X, m, padded, d, to.origin, to.chunks, to.order,
@@ -250,7 +286,7 @@ void bb_neighbours::find_rounded(int64_t k, const NearBatch& rows, const Candida
     reserve(memory, row_values_, tiles * kTensorRows * width);
     reserve(memory, row_norms_, tiles * kTensorRows);
     reserve(memory, slacks_, rows.count);
-    rows_.rows.with([&](auto* X) {
+    rows_->rows.with([&](auto* X) {
         using V = std::remove_const_t<std::remove_pointer_t<decltype(X)>>;
         launch(blocks_for(32 * tiles * kTensorRows), 256)(
             round_rows<V, InOrder>, X + rows.first * d, rows.count, tiles * kTensorRows, d, rounded_.origin,
@@ -313,7 +349,7 @@ void bb_neighbours::sort_row(int64_t k, int64_t row, double* distances, int64_t*
 NearTree* bb_neighbours::tree(int64_t k, int64_t rows) {
     if (is_periodic_ || sides_.axes > NearTree::kMostAxes || k > NearTree::kMostNeighbours) return nullptr;
     if (!tree_ && rows >= NearTree::kMinRows && sides_.order.count >= NearTree::kMinPoints)
-        tree_ = std::make_unique<NearTree>(memory, points_);
+        tree_ = std::make_unique<NearTree>(memory, *points_);
     return tree_.get();
 }
 
@@ -323,7 +359,7 @@ void bb_neighbours::nearest_by_tree(int64_t k, int64_t first, int64_t last, doub
     const Found found(memory, size, k);
     for (int64_t begin = first; begin < last; begin += size) {
         const int64_t count = std::min(size, last - begin);
-        tree_->search(sides_, rows_, first_ + begin, count, k, found.distances.data(), found.indices.data());
+        tree_->search(sides_, *rows_, first_ + begin, count, k, found.distances.data(), found.indices.data());
         hand_over(k, begin, count, found, distances, indices);
     }
 }
@@ -385,7 +421,7 @@ void bb_neighbours::count(double radius, int64_t first, int64_t last, int64_t* c
     Array<unsigned long long> found(memory, rows);
     const double limit = last_measured(metric_, radius);
     if (NearTree* const by_tree = tree(1, rows)) {
-        by_tree->count(sides_, rows_, first_ + first, rows, limit, found.data());
+        by_tree->count(sides_, *rows_, first_ + first, rows, limit, found.data());
     } else {
         found.fill_bytes(0);
         launch(tiles(rows, sides_.order.count, true), kNearThreads)(of(kCount), sides_, batch(first, rows),
@@ -417,7 +453,7 @@ void bb_neighbours::fill(double radius, int64_t first, int64_t last, const int64
                               narrow ? nullptr : reinterpret_cast<int64_t*>(numbers.data()),
                               narrow ? reinterpret_cast<int32_t*>(numbers.data()) : nullptr};
         if (by_tree)
-            by_tree->list(sides_, rows_, first_ + begin, rows, limit, size, to);
+            by_tree->list(sides_, *rows_, first_ + begin, rows, limit, size, to);
         else
             launch(tiles(rows, sides_.order.count, false), kNearThreads)(of(kFill), sides_,
                                                                          batch(begin, rows), limit, to);

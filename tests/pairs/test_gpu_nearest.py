@@ -106,6 +106,20 @@ def test_points_of_other_types_on_either_side():
     check(3, x, y, box=box, given=(Points(on_device(x), box=box), Points(y, box=box, device="cuda")))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_cosine_distances_of_rows_of_zeros(dtype):
+    """Rows are divided by their lengths on the device: also those whose squares overflow, or are 0."""
+    for axes in (1, 6, 33):
+        x, y = (make("scales", N, axes, seed).astype(dtype) for seed in (0, 1))
+        x[3], y[2] = 1e-38, -1e38
+        check(4, x, y, metric="cosine")
+        y[::9] = 0.0
+        check(4, x, y, metric="cosine")
+        check(4, y, x, metric="cosine")
+        check(4, y, metric="cosine", given=(on_device(y), None))
+        check(4, (y * 1e-44).astype(dtype), metric="cosine")
+
+
 def test_results_do_not_depend_on_rows():
     x = RNG(3).integers(0, 4, (sized(5000, 90_000), 3)).astype(float)
     rows = slice(len(x) - 300, None)
@@ -220,6 +234,8 @@ def test_the_estimator_keeps_its_rows_there(monkeypatch):
         return made(rows, **words)
 
     monkeypatch.setattr(cuda, "DenseRows", counted)
+    NearestNeighbors(4, metric="cosine", device="cuda").fit(x).kneighbors()
+    assert uploads.pop() == N
     model = NearestNeighbors(4, device="cuda").fit(x)
     for _ in range(2):
         assert (model.kneighbors()[1] == sorted_neighbours(4, x)[1]).all()
