@@ -203,10 +203,10 @@ class ProductSearch::Task {
             rounded < limit ? std::nextafter(rounded, std::numeric_limits<float>::infinity()) : rounded;
         if (!found_.counts_only()) return;
         const double last = last_measured(search_.metric_, found_[i].limit) * (1.0 - 0x1p-40);
-        const double surely =
-            0.5 * (last * search_.scale_ * search_.scale_ - square) - search_.error_ * square - kUnderflow;
-        surely_[i] = static_cast<float>(std::min(surely - std::abs(surely) * kDifferenceSlack,
-                                                 double{std::numeric_limits<float>::max()}));
+        const double surely = std::min(
+            0.5 * (last * search_.scale_ * search_.scale_ - square) - search_.error_ * square - kUnderflow,
+            0.5 * std::numeric_limits<float>::max());
+        surely_[i] = static_cast<float>(surely - std::abs(surely) * kDifferenceSlack);
     }
 
     /// Counts what is surely near, and waits with what may be.
