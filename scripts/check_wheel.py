@@ -1,4 +1,4 @@
-"""Run README, the tutorial and the commands of all pages by an installed package, each in an empty folder."""
+"""Run README, tutorial, how-to and the commands of all pages by an installed package, in empty folders."""
 
 import contextlib
 import io
@@ -31,7 +31,8 @@ def main() -> None:
             contextlib.redirect_stdout(io.StringIO()),
         ):
             # Other pages import packages that are not here.
-            commands += page_blocks.run_page(page, call, python=page.name in ("README.md", "tutorial.md"))
+            python = page.name in ("README.md", "tutorial.md") or page.parent.name == "how-to"
+            commands += page_blocks.run_page(page, call, python=python)
     assert commands >= 20
     versions = f"Python {sys.version.split()[0]}, NumPy {np.__version__}, SciPy {scipy.__version__}"
     print(f"check-wheel: {versions}: README and {commands} commands ran")

@@ -3,8 +3,9 @@
 python scripts/docs_site.py FOLDER
 
 The pages of docs/ are plain Markdown, so that they read well and link to each other wherever they are shown.
-This adds what only a site has. Lists of links become its navigation, links to programs lead to pages of
-examples, and there is a page of reference for every public name. Marks of figures are left out.
+This adds what only a site has. README is its first page. Lists of links become its navigation, links to
+programs lead to pages of examples, and there is a page of reference for every public name. Marks of figures
+are left out.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from sphinx.ext.autodoc.mock import _MockModule, mock
 
 ROOT = Path(__file__).parents[1]
 
-ROOTS = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
+ROOTS = {"index.md": "README.md", "contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
 """Pages that stand at the root of the repository, by their names on the site."""
 
 NAVIGATION = (
@@ -135,8 +136,12 @@ def write_pages(folder: Path) -> None:
         (folder / page).parent.mkdir(parents=True, exist_ok=True)
         (folder / page).write_text(text)
     for name, path in ROOTS.items():
-        text = (ROOT / path).read_text().replace("](docs/", "](")
-        (folder / name).write_text(re.sub(r"\[([^\]]*)\]\((?!\w[\w/]*\.md|#|http)[^)]*\)", r"\1", text))
+        text = re.sub(r"<!--.*?-->", "", (ROOT / path).read_text(), flags=re.DOTALL).replace("](docs/", "](")
+        for page, root in ROOTS.items():
+            text = text.replace(f"]({root}", f"]({page}")
+        text = re.sub(r"(?<!!)\[([^\]]*)\]\((?!\w[\w/-]*\.md|#|http)[^)]*\)", r"\1", text)
+        chapters = toctree(linked_pages((docs / name).read_text())) if (docs / name).exists() else ""
+        (folder / name).write_text(text + chapters)
     shutil.copytree(docs / "pictures", folder / "pictures")
 
 

@@ -23,6 +23,12 @@ LABELS = {
     "ranking": "relevances, with groups",
     "ordinal": "ordered classes",
 }
+COMMON = (  # what the page says once, for all losses whose sections do not say otherwise
+    "Intercept: optional",
+    "Weights: of rows",
+    "Work: O(m); line search exact, on stored margins",
+    "Ranks: sums over ranks; GPU: all of a pass",
+)
 
 
 def table(columns: list[str], rows: list[list[str]]) -> str:
@@ -47,14 +53,14 @@ def sections() -> str:
 
 
 def _properties(name: str) -> str:
-    """Return what holds for a loss, as a list."""
+    """Return what holds for a loss and not for all, as a list."""
     cls = losses.LOSSES[name]
     about = cls.about
     lines = []
     if cls.parameter is not None:
         spec = losses.PARAMETERS[cls.parameter]
         lines.append(f"Parameter `{cls.parameter}` = {cls.default_text or f'{spec.default:g}'}: {spec.help}")
-    intercept = "always" if cls.needs_intercept else "no" if cls.no_intercept else "if asked for"
+    intercept = "always" if cls.needs_intercept else "no" if cls.no_intercept else "optional"
     lines.append(f"Intercept: {'one per class' if cls.several else intercept}")
     lines.append(
         f"Weights: {'of groups' if cls.needs_groups else 'of rows' if about.weights else '0 or equal'}"
@@ -62,7 +68,7 @@ def _properties(name: str) -> str:
     lines.append(f"Work: {about.complexity}; line search {about.line_search}")
     lines.append(f"Ranks: {about.distributed}; GPU: {about.gpu}")
     lines.append(f"Reference: {about.reference}")
-    return "".join(f"- {line}\n" for line in lines)
+    return "".join(f"- {line}\n" for line in lines if line not in COMMON)
 
 
 TABLES = {"losses": sections}

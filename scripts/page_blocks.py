@@ -1,7 +1,7 @@
 """The blocks of README and the pages of docs, which run in order, as for a reader who types them.
 
-Blocks of a page share a folder and a namespace. Commands begin with ``$``; ``cd`` changes the folder. The
-files that they name are those of ``bmrm samples``, which the page calls itself.
+Blocks of a page share a folder and a namespace. Commands begin with ``$`` and may go on after a backslash;
+``cd`` changes the folder. The files that they name are those of ``bmrm samples``, which a page calls itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def run_page(page: Path, call: Callable[[list[str]], int], *, python: bool = Tru
     text, commands = page.read_text(encoding="utf-8"), 0
     for block in BLOCK.finditer(text):
         if block[1] == "console":
-            for line in block[2].splitlines():
+            for line in re.sub(r"\\\n *", "", block[2]).splitlines():
                 run_line(line, call)
                 commands += 1
         elif python:

@@ -37,7 +37,7 @@ SECONDS = 60
 
 FRAMES = """<!doctype html><body style="margin:0;display:flex;gap:8px;background:#888"><script>
 const shapes = [[1280, "light"], [1280, "dark"], [420, "light"], [420, "dark"]];
-const mayScroll = "pre, .pst-scrollable-table-container, .highlight, math, .bd-sidebar-primary";
+const mayScroll = "pre, .pst-scrollable-table-container, .highlight, math, .bd-sidebar-primary, .ellipsis";
 function tooWide(frame) {
   const page = frame.contentDocument, found = [];
   const wide = (each) => each.scrollWidth > each.clientWidth + 1;

@@ -39,6 +39,8 @@ def man_page(command: Command) -> str:
         lines.append(f'.SH "{_escaped(title.upper())}"')
         for row in rows:
             lines += [".TP", _flags(row), _escaped(_help(command, row))]
+    lines += [".SH EXAMPLES", "With the files of bmrm samples:", ".nf"]
+    lines += [*map(_escaped, command.examples), ".fi"]
     title, *codes = epilog(command.meanings).splitlines()
     lines += [f'.SH "{title.rstrip(":").upper()}"']
     for code, _, meaning in (line.strip().partition(" ") for line in codes):

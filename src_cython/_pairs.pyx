@@ -102,7 +102,8 @@ cdef extern from "pairs/pair_counter.h" namespace "bmrm" nogil:
         PairsSeen count(int64_t, int64_t, int, int64_t*) except +
 
     unique_ptr[CPairCounter] make_pair_counter(
-        const CPlacedPoints&, const CPlacedPoints*, const double*, int64_t, PairKernel, PairImages) except +
+        const CPlacedPoints&, const CPlacedPoints*, const double*, int64_t, PairKernel, PairImages,
+        int) except +
 
 
 KERNELS = ("float64", "brute", "cells")
@@ -172,13 +173,16 @@ cdef class PairCounter:
         One of `KERNELS`.
     images : {"nearest", "all"}
         The nearest image of each pair, or all; not those of a point itself.
+    threads : int, optional
+        Sort the points; results do not depend on it.
     """
 
     cdef unique_ptr[CPairCounter] impl
     cdef object _owners
     cdef int64_t _bins
 
-    def __cinit__(self, PlacedPoints a not None, PlacedPoints b, bounds, str kernel, str images="nearest"):
+    def __cinit__(self, PlacedPoints a not None, PlacedPoints b, bounds, str kernel, str images="nearest",
+                  threads=None):
         bounds = _input(bounds, bounds.shape, "bounds")
         self._bins = len(bounds) - 1
         if self._bins < 1 or not bounds[0] >= 0.0 or not (bounds[1:] >= bounds[:self._bins]).all():
@@ -189,9 +193,10 @@ cdef class PairCounter:
         cdef PairImages which = PairImages.all if images == "all" else PairImages.nearest
         cdef const double* values = <const double*>_address(bounds)
         cdef const CPlacedPoints* other = b.impl.get() if b is not None else NULL
+        cdef int n_threads = _threads(threads)
         self._owners = a, b
         with nogil:
-            self.impl = make_pair_counter(a.impl.get()[0], other, values, self._bins, how, which)
+            self.impl = make_pair_counter(a.impl.get()[0], other, values, self._bins, how, which, n_threads)
 
     @property
     def tasks(self):
@@ -243,10 +248,10 @@ cdef extern from "pairs/near_order.h" namespace "bmrm" nogil:
     cdef cppclass Order "std::vector<bmrm::i64>":
         const int64_t* data()
 
-    Order c_near_order "bmrm::near_order"(const CPlacedPoints&, int64_t) except +
+    Order c_near_order "bmrm::near_order"(const CPlacedPoints&, int64_t, int) except +
 
 
-def near_order(PlacedPoints points not None, int64_t leaf):
+def near_order(PlacedPoints points not None, int64_t leaf, threads=None):
     """Return an order of points in which neighbours are close.
 
     Parameters
@@ -254,6 +259,7 @@ def near_order(PlacedPoints points not None, int64_t leaf):
     points : PlacedPoints
     leaf : int
         Each so many places are a box with few other points in it.
+    threads : int, optional
 
     Returns
     -------
@@ -261,9 +267,10 @@ def near_order(PlacedPoints points not None, int64_t leaf):
     """
     if leaf < 1:
         raise ParameterError(f"leaf: found {leaf}, expected at least 1")
+    cdef int n_threads = _threads(threads)
     cdef Order found
     with nogil:
-        found = c_near_order(points.impl.get()[0], leaf)
+        found = c_near_order(points.impl.get()[0], leaf, n_threads)
     order = np.empty(points.n, np.int64)
     if points.n:
         memcpy(_address(order), found.data(), 8 * points.n)

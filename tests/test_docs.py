@@ -7,6 +7,7 @@ import json
 import os
 import pkgutil
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +17,7 @@ import pytest
 
 import bmrm
 from bmrm import losses
-from bmrm.cli import cluster, front, graph, pairs, predict, train
+from bmrm.cli import cluster, commands, front, graph, info, pairs, predict, train
 from bmrm.linear import plan
 from bmrm.linear.backends.host import ascent as host_ascent
 from bmrm.linear.backends.host import row_space
@@ -46,7 +47,8 @@ page_blocks = importlib.import_module("page_blocks")
 PAGES, BLOCK = page_blocks.PAGES, page_blocks.BLOCK
 RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
 COMMANDS = {
-    f"bmrm-{each.__name__.rpartition('.')[2]}": each.main for each in (cluster, graph, pairs, predict, train)
+    f"bmrm-{each.__name__.rpartition('.')[2]}": each.main
+    for each in (cluster, graph, info, pairs, predict, train)
 }
 COMMANDS["bmrm"] = front.main
 LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]+))?\)")
@@ -73,6 +75,26 @@ def test_blocks_run(page, tmp_path, monkeypatch):
     page_blocks.run_page(page, lambda words: COMMANDS[words[0]](words[1:]))
 
 
+def test_the_examples_of_each_help_run(tmp_path, monkeypatch):
+    """In one folder, in which those of ``bmrm`` write the samples."""
+    monkeypatch.chdir(tmp_path)
+    lines = [line for command in commands.every() for line in command.examples]
+    for line in lines:
+        if not line.startswith(("mpiexec", "bmrm-bench")):  # these need MPI and a GPU
+            page_blocks.run_line(line, lambda words: COMMANDS[words[0]](words[1:]))
+
+
+SCRIPT = re.compile(r"^```bash\n(.*?)^```$|^RUN ([^\n]*)$", re.MULTILINE | re.DOTALL)
+
+
+def test_scripts_of_a_shell_are_well_formed():
+    scripts = [whole or line for page in PAGES for whole, line in SCRIPT.findall(page.read_text())]
+    assert len(scripts) >= 5
+    for script in scripts:
+        done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), script
+
+
 def anchors(page: Path) -> set[str]:
     """Return the names that a page's headings have as targets of links."""
     headings = HEADING.findall(re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL))
@@ -82,6 +104,8 @@ def anchors(page: Path) -> set[str]:
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_links_between_files_lead_somewhere(page):
     links = [(file, anchor) for file, anchor in LINK.findall(page.read_text()) if "://" not in file]
+    outside = [file for file, _ in LINK.findall(page.read_text()) if "://" in file]
+    assert [file for file in outside if not re.fullmatch(r"https://[\w.-]+(/\S*)?", file)] == []
     targets = [((page.parent / file) if file else page, anchor) for file, anchor in links]
     assert [str(target) for target, _ in targets if not target.exists()] == []
     assert [(target.name, name) for target, name in targets if name and name not in anchors(target)] == []
@@ -125,7 +149,8 @@ def test_the_pages_of_results_are_what_the_results_say(tables):
 
 def test_all_results_are_on_a_page(tables):
     shown = ["build", "certify", *(name for _, names in tables.PAGES.values() for name in names.split())]
-    assert sorted(shown) == [path.stem for path in RESULTS]
+    assert sorted(shown) == sorted({*shown})
+    assert {*shown} >= {path.stem for path in RESULTS}
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)

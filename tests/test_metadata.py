@@ -19,6 +19,9 @@ def test_the_version_is_that_of_the_package():
     assert PROJECT["optional-dependencies"]["cuda13"] == [f"{BACKEND['name']}=={bmrm.__version__}"]
     assert re.search(r"^version: (.*)$", CITATION, re.MULTILINE)[1] == bmrm.__version__
     assert re.search(r"^## (\S+)", changelog, re.MULTILINE)[1] == bmrm.__version__
+    assert re.findall(r"Version (\S+)", (ROOT / "README.md").read_text()) == [bmrm.__version__]
+    wheels = re.findall(r"bmrm-(\d[\d.]*)-", (ROOT / "docs" / "install.md").read_text())
+    assert wheels == [bmrm.__version__]
 
 
 def test_the_citation_says_what_the_metadata_say():

@@ -52,9 +52,9 @@ WARM_LOAD = 0.5
 SECTIONS = """
 ## On a busy machine
 
-Fits from arrays on one thread, and how many times as long they take with the default threads: by the clock,
-and in processor time. Loads: nothing else (minima); one process per core that counts; one process that
-multiplies matrices with a thread of BLAS per core (medians of {rounds}). The last columns are of
+Fits from arrays on one thread, and how many times as long they take with the default threads: in
+wall-clock and in processor time. Loads: idle machine (minima); one busy process per core; one process
+that multiplies matrices with a BLAS thread per core (medians of {rounds}). The last columns are of
 {old:*/this build alone}.
 
 [rows]

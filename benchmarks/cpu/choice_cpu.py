@@ -40,10 +40,10 @@ SECTIONS = """
 ## Many matrices on the CPU
 headline: sparse products, one thread | SciPy | rows | over | {machine[cpu]}
 
-{matrices} matrices from 2000 x 60 to 30000 x 50000, 4 to 64 nonzeros per row, and published graphs; calls
-from Python with arrays that exist, on one thread. SciPy {scipy} multiplies with vectors in the type of the
-values, and so adds up in float32 if they are. `over` is SciPy's time over ours, each the minimum of many
-alternating calls; at least {aim} is the aim.
+{matrices} matrices from 2000 x 60 to 30000 x 50000, 4 to 64 nonzeros per row, and published graphs;
+calls from Python with existing arrays, on one thread. SciPy {scipy} multiplies with vectors in the type
+of the values, and so adds up in float32 if they are. `over` is SciPy's time over ours, each the minimum
+of many alternating calls; at least {aim} is the aim.
 
 [summary]
 product, values = {product}, {values} | matrices = {matrices} | least over = {least:.2f} |

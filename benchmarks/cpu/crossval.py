@@ -47,11 +47,11 @@ SECTIONS = """
 ## Cross validation
 
 {folds} folds for {lams:d count} lam, {lams:.2g span}: {solves} certified solves to a relative gap of
-{tol:g}. `one solve` is the whole call of `bmrm.solve` for the smallest lam on all rows, from scratch, and
-`grid` that of `bmrm.select` without the final model, both from a SciPy matrix in memory. The resident
-columns have the same calls with one `bmrm.Dataset`. `strictly` is the ratio of the grid from a SciPy matrix
-to the solver's own time for the resident solve. `one by one` are the same solves from scratch. Medians of
-runs that alternate. A pass that ends at once, on known cuts, counts too.
+{tol:g}. `one solve` is the whole call of `bmrm.solve` for the smallest lam on all rows, from scratch,
+and `grid` that of `bmrm.select` without the final model, both from a SciPy matrix in memory. The
+resident columns have the same calls with one `bmrm.Dataset`. `strictly` is the time of the grid from a
+SciPy matrix over the solver's own time for the resident solve. `one by one` is the same solves from
+scratch. Medians of alternating runs. A pass that ends at once, on known cuts, counts too.
 
 [rows]
 set, loss = {set} {rows} x {columns}, {loss} | one solve ms = {seconds[solve]:.1f ms} |
@@ -68,17 +68,17 @@ Whole commands, from a file: `bmrm-train -v` with the grid, and `bmrm-train` wit
 set, loss = {set}, {loss} | one solve s = {seconds[solve]:.3f} | grid s = {seconds[grid]:.3f} |
 grid / one solve = {times_solve:.1f}
 
-If X is narrow, the folds share their cuts and Hessians. One solve with the logistic loss takes five Newton
-steps there. A grid in 6 solves would have 30 steps for its 50 folds and lam, but most of these need one
-even from another fold's answer. With the hinge two or three Newton steps with smoothed kinks finish a
-fold's solve at the larger lam. At the three smallest lam kinks stop these steps, and cuts alone take eight
-or nine more passes. They are needed for a fold's bound, not for its objective, mostly whatever other folds
-have found.
+If X is narrow, the folds share their cuts and Hessians. One solve with the logistic loss takes five
+Newton steps there. A grid as fast as 6 solves could take 30 steps for its 50 pairs of fold and lam, but
+most pairs need one, even from another fold's solution. With the hinge two or three Newton steps with
+smoothed kinks finish a fold's solve at the larger lam. At the three smallest lam, kinks stop these
+steps, and cuts alone take eight or nine more passes. These passes are needed for the fold's bound, not
+for its objective, and other folds hardly help.
 
-On text the folds' solutions are far apart: each fold goes its own way, and about half of its passes are
-those of the two smallest lam, for which answers to larger lam help little. Cuts shared by the folds save
-hardly any of these passes, nor do more cuts per pass. So the folds are solved in step: products with one
-column per fold take most of the time, and the other work of a fold in a pass is that of a separate solve.
+On text the folds' solutions are far apart: folds share no cuts, and about half of their passes are at
+the two smallest lam, for which solutions at larger lam help little. Shared cuts save hardly any of
+these passes, nor do more cuts per pass. So the folds are solved in lockstep: products with one column
+per fold take most of the time, and the other work of a fold in a pass is that of a separate solve.
 """
 
 

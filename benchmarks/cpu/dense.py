@@ -7,19 +7,23 @@ in [-1, 1]. Labels are the signs of a planted model with noise; for the quantile
 values. Steps are Newton's, and interior-point steps for losses with kinks. Solves use the resident matrix at
 lam 1e-5, without intercept, and stop after ten seconds, or four on a GPU. On the CPU scikit-learn's own
 solvers for the same objective (LogisticRegression by L-BFGS, LinearSVC by its trust region) run to their
-default tolerance and to 1e-8. Their excess is over our lower bound; ours is the certified gap.
+default tolerance and to 1e-8, and so does LogisticRegression of scikit-learn-intelex if it is there (`pip
+install scikit-learn-intelex`), which has no LinearSVC. Their excess is over our lower bound; ours is the
+certified gap.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import bmrm
-from benchmarks.common import report
+from benchmarks.common import intelex, report
+from bmrm.base.threads import usable_cores
 from bmrm.linear import plan
 from bmrm.linear.solvers import steps
 
@@ -31,7 +35,6 @@ SHAPES = {
 }
 LOSSES = ("logistic", "squared_hinge", "hinge", "quantile")
 WAYS = ("newton", "planes")
-PEERS = ("logistic", "squared_hinge")
 TOLS = (1e-3, 1e-5)
 PEER_TOLS = (1e-4, 1e-8)
 
@@ -42,14 +45,17 @@ SECTIONS = """
 Rows of normal numbers, float32, lam 1e-5, no intercept; scaled: columns times 10^u, |u| <= 1. Seconds of a
 solve on a resident matrix to a relative gap, with Newton's and interior-point steps and without; solves
 were stopped after 10 s, at the gap in brackets. The last columns are scikit-learn's solvers of the same
-objective, at their default tolerance and at 1e-8, and the excess of their objective over our lower bound.
+objective, and those of scikit-learn-intelex ({intelex_version:*/not measured}), at their default tolerance
+and at 1e-8, and the excess of their objective over our lower bound.
 
 [rows.runs]
 rows, loss, gap = {rows} x {columns}{scaled:, scaled/}, {loss}, {tol:.0e} |
 with steps s = {newton[seconds]:.3f}{newton[late]:*/} | passes = {newton[passes]} |
 planes alone s = {planes[seconds]:.3f}{planes[late]:*/} | their passes = {planes[passes]} |
 scikit-learn s, default (excess) = {peers[0][seconds]:.2f} ({peers[0][excess]:.0e}) |
-at 1e-8 = {peers[1][seconds]:.2f} ({peers[1][excess]:.0e})
+at 1e-8 = {peers[1][seconds]:.2f} ({peers[1][excess]:.0e}) |
+intelex s, default (excess) = {intelex[0][seconds]:.2f} ({intelex[0][excess]:.0e}) |
+intelex at 1e-8 = {intelex[1][seconds]:.2f} ({intelex[1][excess]:.0e})
 """
 SECTIONS_ON_GPU = """
 ## Full rows on a GPU
@@ -105,16 +111,26 @@ def planes_alone(data: bmrm.Dataset, loss: str, tol: float) -> dict[str, Any]:
         plan.newton_pays, steps.may_step = rules
 
 
-def peer(X: np.ndarray, y: np.ndarray, loss: str, tol: float) -> tuple[float, float]:
-    """Return the seconds of scikit-learn's solver, and the objective that it reaches."""
+def peers(loss: str) -> dict[str, Callable[..., Any]]:
+    """Return solvers of the same objective, by the name of their results."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.svm import LinearSVC
 
-    C = 1.0 / (LAM * len(y))
+    if loss == "squared_hinge":
+        return {"peers": lambda **words: LinearSVC(loss=loss, dual=False, **words)}
+    found: dict[str, Callable[..., Any]] = {}
     if loss == "logistic":
-        model = LogisticRegression(C=C, fit_intercept=False, tol=tol, max_iter=10_000)
-    else:
-        model = LinearSVC(C=C, loss=loss, dual=False, fit_intercept=False, tol=tol, max_iter=10_000)
+        found["peers"] = LogisticRegression
+        if models := intelex.module("linear_model", usable_cores()):
+            found["intelex"] = models.LogisticRegression
+    return found
+
+
+def peer(
+    make: Callable[..., Any], X: np.ndarray, y: np.ndarray, loss: str, tol: float
+) -> tuple[float, float]:
+    """Return the seconds of a solver, and the objective that it reaches."""
+    model = make(C=1.0 / (LAM * len(y)), fit_intercept=False, tol=tol, max_iter=10_000)
     start = time.perf_counter()
     model.fit(X, y)
     seconds = time.perf_counter() - start
@@ -136,13 +152,14 @@ def measure(device: str, rows: int, columns: int, *, scaled: bool) -> list[dict[
             {"tol": tol, "newton": ours(data, loss, tol), "planes": planes_alone(data, loss, tol)}
             for tol in TOLS
         ]
-        peers = []
-        if device == "cpu" and loss in PEERS:
-            bound = max(run[way]["lower_bound"] for run in runs for way in WAYS)
-            for tol in PEER_TOLS:
-                seconds, objective = peer(X, signs, loss, tol)
-                peers.append({"tol": tol, "seconds": seconds, "excess": objective / bound - 1.0})
-        row = {"rows": rows, "columns": columns, "scaled": scaled, "loss": loss, "runs": runs, "peers": peers}
+        row = {"rows": rows, "columns": columns, "scaled": scaled, "loss": loss, "runs": runs}
+        bound = max(run[way]["lower_bound"] for run in runs for way in WAYS)
+        for name, make in (peers(loss) if device == "cpu" else {}).items():
+            solved = [peer(make, X, signs, loss, tol) for tol in PEER_TOLS]
+            row[name] = [
+                {"tol": tol, "seconds": seconds, "excess": objective / bound - 1.0}
+                for tol, (seconds, objective) in zip(PEER_TOLS, solved, strict=True)
+            ]
         show(row)
         found.append(row)
     return found
@@ -160,10 +177,9 @@ def show(row: dict[str, Any]) -> None:
             f"{row['rows']} x {row['columns']}{scaled}, {row['loss']}, to {run['tol']:.0e}: {ways}",
             flush=True,
         )
-    for peer in row["peers"]:
-        print(
-            f"    scikit-learn, tol {peer['tol']:.0e}: {peer['seconds']:.3f} s, excess {peer['excess']:.0e}"
-        )
+    for name in ("peers", "intelex"):
+        for peer in row.get(name, ()):
+            print(f"    {name}, tol {peer['tol']:.0e}: {peer['seconds']:.3f} s, excess {peer['excess']:.0e}")
 
 
 def main() -> None:
@@ -185,7 +201,14 @@ def main() -> None:
         gpu = _cuda.device_info()["name"]
     name = "dense_gpu" if options.device == "cuda" else "dense"
     sections = SECTIONS_ON_GPU if gpu else SECTIONS
-    report.write(options.out or report.RESULTS / f"{name}.json", sections, lam=LAM, gpu=gpu, rows=rows)
+    report.write(
+        options.out or report.RESULTS / f"{name}.json",
+        sections,
+        lam=LAM,
+        gpu=gpu,
+        intelex_version=intelex.version(),
+        rows=rows,
+    )
 
 
 if __name__ == "__main__":

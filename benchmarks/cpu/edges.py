@@ -42,8 +42,8 @@ SECTIONS = """
 ## Loading edges
 
 {edges} edges; CPU seconds of one thread. Two threads against one, in wall time:
-{figures[two_threads_over_one]:.2f} times. Only the reader and the loaders that say numbered give numbered
-nodes; the others give columns.
+{figures[two_threads_over_one]:.2f} times. Only the reader and the loaders marked "numbered" return
+numbered nodes; the others return columns.
 
 [rows]
 ids = {ids} | loader = {loader} | seconds = {seconds:.3f} | MB/s = {text_bytes/seconds:.0f MB}

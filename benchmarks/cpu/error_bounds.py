@@ -38,7 +38,7 @@ AIM = 1.05
 SECTIONS = """
 ## What error bounds cost, on {device[name]:one */one thread}
 
-A solve with bounds of rounding and without, alternating; minima of the {clock}.
+Solves with and without error bounds, alternating; minima of the {clock}.
 
 [solves]
 set, loss = {set}, {loss}{reg:, */}{fit_intercept:, free intercept/} |

@@ -1,12 +1,13 @@
-"""KMeans, GaussianMixture and PCA against scikit-learn, in turns, on one thread and on two.
+"""KMeans, GaussianMixture and PCA against scikit-learn and its extension, in turns, on one thread and on two.
 
     python -m benchmarks.cpu.estimators [--repeat 2] [--threads 1 2] [--out FILE]
 
 k-means: blobs, with centres of standard deviation 0.5 and rows of 1 around them. An iteration is the
 difference of two fits of 2 and up to 22 iterations from the same first rows, over the passes between them;
 ours end with a pass that labels the rows, scikit-learn's unless labels were equal. A fit has the defaults of
-both, with k-means++; how many iterations it takes depends on the random start, so that it is the mean of
-some starts. Mixtures: an EM step is the difference of fits of 2
+each, with k-means++; how many iterations it takes depends on the random start, so that it is the mean of
+some starts. The same by scikit-learn-intelex, which has neither the mixtures nor this PCA, if it is there
+(`pip install scikit-learn-intelex`). Mixtures: an EM step is the difference of fits of 2
 and 7 steps from k-means++ starts of their own, over five. Each figure is the least of the repetitions; of
 one thread it is processor time. PCA:
 20 components of sparse rows with columns of falling frequency, ours to residuals of 1e-8, scikit-learn's by
@@ -29,7 +30,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture as PeerMixture
 from threadpoolctl import threadpool_limits
 
-from benchmarks.common import report
+from benchmarks.common import intelex, report
 from bmrm import PCA, GaussianMixture, KMeans
 
 SHAPES = (
@@ -56,17 +57,19 @@ headline: k-means, one iteration, one thread | scikit-learn | kmeans | iteration
 
 Times on one thread are processor time. A fit is the mean of three random starts, whose iterations are in
 the second table. The last column is the share of labels that the float32 pass could not prove and float64
-resolved.
+resolved. intelex is scikit-learn-intelex ({intelex_version:*/not measured}).
 
 [kmeans]
 k-means = {rows} x {columns}, k {clusters}, {dtype} | threads = {threads} |
 iteration, ms = {iteration_ms:.2f} | scikit-learn = {sklearn_iteration_ms:.2f} |
-times = {iteration_ratio:.2f} | fit, s = {fit_s:.2f} | scikit-learn, s = {sklearn_fit_s:.2f} |
-times faster = {fit_ratio:.2f} | float64 = {rechecked:.2%}
+times = {iteration_ratio:.2f} | intelex = {intelex_iteration_ms:.2f} |
+times intelex = {intelex_iteration_ms/iteration_ms:.2f} | fit, s = {fit_s:.2f} |
+scikit-learn, s = {sklearn_fit_s:.2f} | times faster = {fit_ratio:.2f} | intelex, s = {intelex_fit_s:.2f} |
+than intelex = {intelex_fit_s/fit_s:.2f} | float64 = {rechecked:.2%}
 
 [kmeans]
 iterations of = {rows} x {columns}, k {clusters}, {dtype} | ours = {iterations} |
-scikit-learn's = {sklearn_iterations}
+scikit-learn's = {sklearn_iterations} | intelex's = {intelex_iterations}
 
 [mixture]
 EM = {covariance}, {rows} x {columns}, k {components} | threads = {threads} | step, ms = {step_ms:.1f} |
@@ -91,42 +94,50 @@ def kmeans(n: int, d: int, k: int, dtype: type, threads: int, repeat: int) -> di
     centers = CENTER_SPREAD * rng.normal(size=(k, d))
     X = (centers[rng.integers(0, k, n)] + rng.normal(size=(n, d))).astype(dtype)
     init = np.ascontiguousarray(X[:k])
-    mine: dict[Any, float] = {}
-    theirs: dict[Any, float] = {}
-    for _ in range(repeat):
-        passes = {}
+    makes: dict[str, Callable[..., Any]] = {
+        "": lambda **words: KMeans(k, threads=threads, **words),
+        "sklearn_": lambda **words: Peer(k, **words),
+    }
+    if clusters := intelex.module("cluster", threads):
+        makes["intelex_"] = lambda **words: clusters.KMeans(k, **words)
+    times: dict[str, dict[Any, float]] = {who: {} for who in makes}
+    passes: dict[str, list[int]] = {who: [] for who in makes}
+    fits: dict[str, list[Any]] = {}
+
+    def least(who: str, kind: Any, found: float) -> None:
+        times[who][kind] = min(times[who].get(kind, np.inf), found)
+
+    for turn in range(repeat):
         for steps in (FEW, MANY):
-            ours = KMeans(k, init=init, tol=0.0, max_iter=steps, threads=threads)
-            peer = Peer(k, init=init, n_init=1, tol=0.0, max_iter=steps)
-            mine[steps] = min(mine.get(steps, np.inf), seconds(threads, lambda e=ours: e.fit(X)))
-            theirs[steps] = min(theirs.get(steps, np.inf), seconds(threads, lambda e=peer: e.fit(X)))
-            passes[steps] = len(ours.history_), peer.n_iter_ + (peer.n_iter_ == steps)
-        between = [many - few for few, many in zip(passes[FEW], passes[MANY], strict=True)]
-        fits = [KMeans(k, random_state=start, threads=threads) for start in range(STARTS)]
-        peers = [Peer(k, random_state=start) for start in range(STARTS)]
-        times = [
-            (seconds(threads, lambda e=ours: e.fit(X)), seconds(threads, lambda e=peer: e.fit(X)))
-            for ours, peer in zip(fits, peers, strict=True)
+            for who, make in makes.items():
+                model = make(init=init, n_init=1, tol=0.0, max_iter=steps)
+                least(who, steps, seconds(threads, lambda model=model: model.fit(X)))
+                if turn == 0:
+                    ends = model.n_iter_ == steps
+                    passes[who].append(model.n_iter_ + ends if who else len(model.history_))
+        for who, make in makes.items():
+            fits[who] = [make(random_state=start) for start in range(STARTS)]
+        each = [
+            [seconds(threads, lambda model=model: model.fit(X)) for model in start]
+            for start in zip(*fits.values(), strict=True)
         ]
-        for side, each in zip((mine, theirs), zip(*times, strict=True), strict=True):
-            side["fit"] = min(side.get("fit", np.inf), sum(each) / STARTS)
-    step = [(t[MANY] - t[FEW]) / count for t, count in zip((mine, theirs), between, strict=True)]
-    found = {
-        "rows": n, "columns": d, "clusters": k, "dtype": np.dtype(dtype).name, "threads": threads,
-        "passes": between[0], "sklearn_passes": between[1],
-        "iteration_ms": 1e3 * step[0], "sklearn_iteration_ms": 1e3 * step[1], "iteration_ratio": step[1] /
-        step[0], "fit_s": mine["fit"], "sklearn_fit_s": theirs["fit"], "fit_ratio": theirs["fit"] /
-        mine["fit"],
-        "iterations": [e.n_iter_ for e in fits], "sklearn_iterations": [e.n_iter_ for e in peers],
-        "inertia": [e.inertia_ for e in fits], "sklearn_inertia": [float(e.inertia_) for e in peers],
-        "rechecked": float(np.mean([e.rechecked_ for e in fits])),
-    }  # fmt: skip
-    print(
-        f"{n} x {d}, k {k}, {found['dtype']}, {threads} threads: iteration {found['iteration_ms']:.2f} ms, "
-        f"scikit-learn {found['sklearn_iteration_ms']:.2f} ({found['iteration_ratio']:.2f}x); fit "
-        f"{found['fit_s']:.2f} s, {found['sklearn_fit_s']:.2f} ({found['fit_ratio']:.2f}x)",
-        flush=True,
-    )
+        for who, spent in zip(makes, zip(*each, strict=True), strict=True):
+            least(who, "fit", sum(spent) / STARTS)
+    found: dict[str, Any] = {"rows": n, "columns": d, "clusters": k, "dtype": np.dtype(dtype).name}
+    found["threads"] = threads
+    for who in makes:
+        between = passes[who][1] - passes[who][0]
+        found |= {
+            f"{who}passes": between,
+            f"{who}iteration_ms": 1e3 * (times[who][MANY] - times[who][FEW]) / between,
+            f"{who}fit_s": times[who]["fit"],
+            f"{who}iterations": [model.n_iter_ for model in fits[who]],
+            f"{who}inertia": [float(model.inertia_) for model in fits[who]],
+        }
+    found["iteration_ratio"] = found["sklearn_iteration_ms"] / found["iteration_ms"]
+    found["fit_ratio"] = found["sklearn_fit_s"] / found["fit_s"]
+    found["rechecked"] = float(np.mean([model.rechecked_ for model in fits[""]]))
+    print({name: value for name, value in found.items() if "inertia" not in name}, flush=True)
     return found
 
 
@@ -192,7 +203,14 @@ def main() -> None:
             clusters += [kmeans(*shape, threads, args.repeat) for shape in SHAPES]
             mixtures += [mixture(kind, threads, args.repeat) for kind in ("full", "diag")]
             components.append(sparse_pca(threads, args.repeat))
-    report.write(args.out, SECTIONS, kmeans=clusters, mixture=mixtures, sparse_pca=components)
+    report.write(
+        args.out,
+        SECTIONS,
+        intelex_version=intelex.version(),
+        kmeans=clusters,
+        mixture=mixtures,
+        sparse_pca=components,
+    )
 
 
 if __name__ == "__main__":

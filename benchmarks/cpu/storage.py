@@ -43,8 +43,8 @@ SPARSE_COLUMNS, SPARSE_PER_ROW = 20_000, 50
 SECTIONS = """
 ## Dense rows from text
 
-A text of {rows} x {columns} values with four decimals, float32, lam 1e-4, gap 1e-4, one thread. Seconds of
-processor time, the least of two processes; array: the same values in memory. MB of X as it is kept.
+A text of {rows} x {columns} values with four decimals, float32, lam 1e-4, gap 1e-4, one thread. Seconds
+of processor time, the minimum over two processes; array: the same values in memory. MB of X as stored.
 
 [solves]
 loss = {loss} | rows = {rows} | reading s = {read:.2f} | training s = {train:.2f} |
@@ -57,8 +57,8 @@ together, and of X' D X.
 share = {share:.2f} | sparse: products ms = {sparse[products]:.1f} | sparse: X' D X ms = {sparse[gram]:.0f} |
 dense: products ms = {dense[products]:.1f} | dense: X' D X ms = {dense[gram]:.0f} | auto = {chosen}
 
-Full columns beside 20,000 sparse ones with 50 values a row, 40,000 rows, float32. Milliseconds of X w and
-X' r together: all in sparse rows, and the full columns in dense rows of their own.
+Full columns next to 20,000 sparse ones with 50 values per row, 40,000 rows, float32. Milliseconds of X
+w and X' r together: all in sparse rows, and the full columns in separate dense rows.
 
 [mixed]
 full columns = {full} | all sparse ms = {sparse:.1f} | apart ms = {apart:.1f} | gain = {gain:.2f}

@@ -28,7 +28,7 @@ pick is its time over that of the best of all candidates, minus one.
 matrices = {group} | products = {products} | tuned mean = {tuned mean:.1%} | worst = {tuned worst:.1%} |
 predicted mean = {predicted mean:.1%} | predicted worst = {predicted worst:.1%}
 
-What is lost without one of the kernels:
+The loss without one of the kernels:
 
 [without]
 without = {kernel} | best mean = {best[mean]:.2%} | worst = {best[worst]:.0%} |

@@ -1,6 +1,6 @@
 """Quality of the choice of a GPU kernel: the pick's time against the best of all candidates.
 
-    python -m benchmarks.gpu.choice_gpu [--only NAME ...] [--peer] [--out FILE]
+    python -m benchmarks.gpu.choice_gpu [--only NAME ...] [--peer] [--part 1/3] [--out FILE]
     python -m benchmarks.gpu.choice_gpu --refit FILE [--verbose] [--out FILE]
 
 Each matrix is prepared once with every candidate timed as the tuner times it. Then each candidate is timed
@@ -11,7 +11,8 @@ over the least of all, minus one, by the second times. `choice_fewer.py` says wh
 formats is in seconds. The results hold statistics and times, so `--refit` can show how the current model
 does on them, on a machine without a GPU; with `--out` it writes them with the model's new predictions. With
 `--peer`, each product is timed by cuSPARSE too, on stored values; *over the peer* is the tuned pick's time
-over that of the better of its two algorithms.
+over that of the better of its two algorithms. Parts of the matrices are
+measured one after the other, each in less time: all but the first add to the file that is there.
 """
 
 from __future__ import annotations
@@ -83,14 +84,14 @@ How often each kernel is the best, and the ratio of predicted to measured time o
 kernel = {kernel} | best = {best} | 10 % = {predicted_over_measured[0]:.2f} |
 median = {predicted_over_measured[1]:.2f} | 90 % = {predicted_over_measured[2]:.2f}
 
-Only some kernels: those of which the best candidates lose least, in the mean or at worst.
+Only some kernels: the subsets whose best candidates lose least, in the mean or in the worst case.
 
 [kept]
 kernels = {number} | least mean = {by mean[names]} | mean loss = {by mean[mean]:.1%} |
 worst loss = {by mean[worst]:.0%} | least worst = {by worst[names]} | its mean = {by worst[mean]:.1%} |
 its worst = {by worst[worst]:.0%}
 
-Without one kernel: how much longer the pick takes, by the way that picks it.
+Without one kernel: how much longer the chosen kernel takes, for each way of choosing.
 
 [without]
 without = {kernel} | best mean = {best[mean]:.2%} | worst = {best[worst]:.0%} |
@@ -113,7 +114,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", default=[""], help="only matrices whose name has such a text")
     parser.add_argument("--peer", action="store_true", help="time cuSPARSE too; needs CuPy")
-    parser.add_argument("--seconds", type=float, default=220, help="start no matrix after this many seconds")
+    parser.add_argument("--part", type=part, default=(1, 1), help="which of how many, as 2/3; all by default")
+    parser.add_argument("--seconds", type=float, default=260, help="start no matrix after this many seconds")
     parser.add_argument("--out", help="default choice_gpu.json of the results; with --refit none")
     parser.add_argument("--refit", metavar="FILE", help="predict the results in FILE anew; needs no GPU")
     parser.add_argument("--verbose", action="store_true", help="list the worst picks")
@@ -126,11 +128,31 @@ def main() -> None:
         if options.out:
             Path(options.out).write_text(json.dumps(found, indent=1) + "\n")
         return
-    rows = list(measure(made(options.only), options.seconds, Peer() if options.peer else None))
     gpu, constants = _cuda.device_info(), _cuda.constants()
+    out = Path(options.out or report.RESULTS / "choice_gpu.json")
+    before = earlier(out, gpu["name"]) if options.part[0] > 1 else []
+    matrices = made(options.only, options.part)
+    rows = list(measure(matrices, options.seconds, Peer() if options.peer else None))
+    again = {row["matrix"] for row in rows}
+    rows = [row for row in before if row["matrix"] not in again] + rows
     found = summary_of(rows, constants, verbose=options.verbose)
-    out = options.out or report.RESULTS / "choice_gpu.json"
     report.write(out, SECTIONS, gpu=gpu, constants=constants, **found)
+
+
+def part(text: str) -> tuple[int, int]:
+    """Return which part of how many a text such as 2/3 names."""
+    number, count = map(int, text.split("/"))
+    if not 1 <= number <= count:
+        raise ValueError
+    return number, count
+
+
+def earlier(path: Path, gpu: str) -> list[dict[str, Any]]:
+    """Return the rows of a results file of the same device."""
+    found = json.loads(path.read_text())
+    if found["gpu"]["name"] != gpu:
+        raise SystemExit(f"found results of {found['gpu']['name']} in {path}, expected those of {gpu}")
+    return [unpacked(row) for row in found["rows"]]
 
 
 def summary_of(rows: list[dict[str, Any]], constants: dict[str, float], *, verbose: bool) -> dict[str, Any]:
@@ -139,9 +161,10 @@ def summary_of(rows: list[dict[str, Any]], constants: dict[str, float], *, verbo
     return found | {"one_hot": one_hot(rows), "rows": [packed(row) for row in rows]}
 
 
-def made(only: list[str]) -> Iterator[tuple[Case, Rows]]:
-    """Yield the matrices; some are made while the caller works on one."""
-    wanted = [case for case in cases() if any(text in case.name for text in only)]
+def made(only: list[str], part: tuple[int, int] = (1, 1)) -> Iterator[tuple[Case, Rows]]:
+    """Yield the matrices of a part; some are made while the caller works on one."""
+    number, count = part
+    wanted = [case for case in cases() if any(text in case.name for text in only)][number - 1 :: count]
     with ThreadPoolExecutor() as pool:
         waiting = collections.deque((case, pool.submit(case.make)) for case in wanted[:AHEAD])
         following = iter(wanted[AHEAD:])

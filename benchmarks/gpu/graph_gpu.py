@@ -12,7 +12,8 @@ iteration  a plain light step with all vector work, one after another, and an ex
 pagerank   the time to a proven error of 1e-8 on the resident graph, scores on the host, against the loop in
            float64 to the residual that bounds the same error without its rounding; the loop looks at the
            residual every 5 iterations
-walks      random walks with restart: the time per query and iteration of 32 and of 8 together, against one
+walks      random walks with restart: the time per query and iteration of 8, 16 and 32 together, against one;
+           and whole calls with 64 queries, by default and with these batches, against one query alone
 top        the first 100 of 5,000,000 scores
 hits       to a residual of 1e-8
 
@@ -34,7 +35,7 @@ from cupy import cublas
 from benchmarks.common import gpu_timing, report
 from benchmarks.common.graphs import QUADRANTS
 from benchmarks.gpu.nvidia_peers import SPMV_ALGORITHMS, CsrProduct, Cusparse
-from bmrm.graph import Graph, hits, pagerank
+from bmrm.graph import Graph, hits, pagerank, random_walk
 from bmrm.graph.backends.base import Restarts
 from bmrm.graph.backends.choose import transitions_of
 
@@ -42,6 +43,8 @@ DAMPING = 0.85
 TOL = 1e-8
 STEPS = 40
 ROUNDS = 5
+QUERIES = 64
+BATCHES = (8, 16, 32)
 COMMUNITIES = 64
 BRIDGES = 0.004  # share of a community's edges that lead to the one before
 GRAPHS = ("rmat", "zipf", "communities")
@@ -57,9 +60,9 @@ SECTIONS = """
 ## Graphs on a GPU
 
 {gpu[name]}. Generated graphs, implicit ones. The baseline is a loop of cuSPARSE and cuBLAS over CuPy
-arrays, the better algorithm of cuSPARSE, with the nodes as the data number them; in brackets, cuSPARSE with
-the nodes as `Graph` orders them. An iteration is the product with all vector work. Ours in float32 is a
-light step:
+arrays, with cuSPARSE's better algorithm and the nodes in the order of the data; in brackets, cuSPARSE
+with the nodes in the order of `Graph`. An iteration is the product with all vector work. Ours in
+float32 is a light step:
 
 [rows]
 graph, nodes / edges = {graph}, {nodes} / {edges}, float32 | product, us = {product_float32_us:.0f} |
@@ -75,26 +78,35 @@ cuSPARSE, us = {cusparse_float64_us:.0f} | (our order, us) = {cusparse_float64_o
 times faster = {product_float64_times_faster:.2f} | iteration, us = {exact_us:.0f} |
 loop, us = {loop_float64_us:.0f}
 
-Time to a proven error of 1e-8, scores on the host; the loop in float64 stops at the residual that bounds
-the same error.
+Time to a proven error of 1e-8 with the matrix on the GPU, scores on the host; the loop in float64 stops at
+the residual that bounds the same error. Building the graph from arrays in main memory, and putting its matrix
+on the GPU, come before.
 
 [rows]
 graph = {graph} | PageRank, ms = {pagerank_ms:.1f} | steps = {n_iter} | loop, ms = {loop_ms:.1f} |
-its steps = {loop_iterations} | times faster = {pagerank_times_faster:.2f}
+its steps = {loop_iterations} | times faster = {pagerank_times_faster:.2f} |
+building, s = {graph_seconds:.1f} | matrix to the GPU, s = {upload_seconds:.1f}
 
-Times faster, the least over the graphs:
+Times faster, minimum over the graphs:
 
 [aims]
 
 ## Walks together, top lists and HITS on a GPU
 
-The same graphs and device. Walks: the time per iteration of each of 8 or 32 together, and how many times
-less that is than one alone.
+The same graphs and device. Walks: the time per iteration of each of some together, and how many times less
+that is than one alone.
 
 [rows]
 graph = {graph} | 8 walks, us each = {walks_8_us_each:.0f} | over one = {walks_8_times_faster:.2f} |
+16 walks, us each = {walks_16_us_each:.0f} | 16 over one = {walks_16_times_faster:.2f} |
 32 walks, us each = {walks_32_us_each:.0f} | 32 over one = {walks_32_times_faster:.2f} |
 first 100 scores, us = {top_us:.0f} | HITS, ms = {hits_ms:.0f} | steps = {hits_steps}
+
+Whole calls with 64 queries: the time of each, and how many times less that is than of a call with one.
+
+[rows.calls]
+graph = {graph} | returned = {returned} | one query, ms = {one_ms:.1f} | batch = {batch} |
+each of 64, ms = {each_ms:.2f} | times less = {times_less:.2f}
 """
 
 
@@ -234,6 +246,26 @@ def exact_seconds(graph: Graph) -> float:
     return found
 
 
+def walk_calls(graph: Graph) -> list[dict[str, Any]]:
+    """Time whole calls with some queries, by default and with each batch, against one query alone."""
+    ends = np.flatnonzero(graph.out_degree > 2)
+    labels = graph.labels.take(np.random.default_rng(3).choice(ends, QUERIES, replace=False))
+    rows = []
+    for top in (100, None):
+
+        def call(queries: Any, top: Any = top, batch: int | None = None) -> Any:
+            return random_walk(graph, queries, DAMPING, top=top, batch=batch, device="cuda")
+
+        one = wall(lambda call=call: call(labels[:1]))
+        for batch in (None, *BATCHES):
+            each = wall(lambda call=call, batch=batch: call(labels, batch=batch), 3) / QUERIES
+            returned = "all scores" if top is None else f"first {top}"
+            rows.append({"returned": returned, "one_ms": 1e3 * one, "batch": batch or "default"})
+            rows[-1] |= {"each_ms": 1e3 * each, "times_less": one / each}
+            print(f"  {rows[-1]}", flush=True)
+    return rows
+
+
 def measure(name: str, options: argparse.Namespace, clock: gpu_timing.Clock) -> dict[str, Any]:
     """Measure all parts on one graph."""
     began = time.perf_counter()
@@ -305,15 +337,16 @@ def measure(name: str, options: argparse.Namespace, clock: gpu_timing.Clock) -> 
     cp.get_default_memory_pool().free_all_blocks()
     if "walks" in options.parts:
         one = light_seconds(graph, 1)
-        for columns in (8, 32):
+        for columns in BATCHES:
             each = light_seconds(graph, columns) / columns
             row[f"walks_{columns}_us_each"], row[f"walks_{columns}_times_faster"] = 1e6 * each, one / each
             print(f"  {columns} walks: {1e6 * each:.0f} us each, {one / each:.2f} x one", flush=True)
+        row["calls"] = walk_calls(graph)
     if "top" in options.parts:
         walk = transitions_of(graph, False, "cuda")[0].walk(DAMPING, Restarts())
         walk.place(0)
         walk.light_step([0], None, 2, 1)
-        row["top_us"] = 1e6 * wall(lambda: walk.top(1, 0, 100))
+        row["top_us"] = 1e6 * wall(lambda: walk.top(1, [0], 100))
         row["scores_ms"] = 1e3 * wall(lambda: walk.scores(1, [0]))
         walk.close()
         print(f"  top 100: {row['top_us']:.0f} us; all scores {row['scores_ms']:.1f} ms", flush=True)

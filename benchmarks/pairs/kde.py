@@ -51,7 +51,7 @@ bmrm, float32, ns = {ns[ours32]:.3f} | bmrm, float64, ns = {ns[ours64]:.3f} |
 scikit-learn ns = {ns[sklearn]:.3g} | SciPy ns = {ns[scipy]:.3g} | PyKeOps, float32, ns = {ns[keops32]:.3g} |
 PyKeOps, float64, ns = {ns[keops64]:.3g}
 
-The largest relative error of {sizes[checked]} densities, and the largest that was reported of all.
+The largest relative error of {sizes[checked]} densities, and the largest reported error bound of all.
 
 [errors]
 points = {kind} | error = {error:.1e} | reported = {reported:.1e}

@@ -38,10 +38,10 @@ SECTIONS = """
 ## Neighbours of points on the CPU
 headline: 10 nearest, one thread | FAISS | few | seconds[faiss]/seconds[ours] | {machine[cpu]}
 
-NumPy {versions[numpy]}, SciPy {versions[scipy]}, scikit-learn {versions[sklearn]}, FAISS {versions[faiss]},
-pykdtree {versions[pykdtree]}. Minimum processor time of one thread, with all that is made of the points.
-Our neighbours are those of distances in float64, points at the same distance by index. The {sizes[k]} nearest
-of each of {sizes[points]} uniform points:
+NumPy {versions[numpy]}, SciPy {versions[scipy]}, scikit-learn {versions[sklearn]}, FAISS
+{versions[faiss]}, pykdtree {versions[pykdtree]}. Minimum processor time of one thread, including all
+preparation of the points. Our neighbours are those of distances in float64, with points at the same
+distance ordered by index. The {sizes[k]} nearest of each of {sizes[points]} uniform points:
 
 [trees]
 columns = {columns} | bmrm s = {seconds[ours]:.3f} | pykdtree s = {seconds[pykdtree]:.3f} |

@@ -79,18 +79,18 @@ points = {points:,} | Register-SHM = {Register-SHM:.3g} | Naive-Out = {Naive-Out
 Reg-SHM-Out = {Reg-SHM-Out:.3g} | Reg-ROC-Out = {Reg-ROC-Out:.3g} | shuffle = {shuffle:.3g} |
 ours = {ours:.3g}
 
-The same of {fixed_points:,} points over the number of bins (Figure 5), with the blocks that a multiprocessor
-holds.
+The same for {fixed_points:,} points by the number of bins (Figure 5), with the number of blocks per
+multiprocessor.
 
 [bins]
 bins = {bins:,} | Reg-ROC-Out = {seconds:.3g} | blocks = {blocks} | ours = {ours:.3g}
 
-Pairs within blocks of {threads} alone (Figures 6 and 7).
+Only pairs within blocks of {threads} (Figures 6 and 7).
 
 [balance]
 points = {points:,} | triangle = {plain:.3g} | balanced = {balanced:.3g} | gain = {gain:.2f}
 
-Rates of the memories that kernels ask for, in TB/s (Tables II to IV), at {profiled_points:,} points.
+Memory throughput of the kernels, in TB/s (Tables II to IV), at {profiled_points:,} points.
 
 [memories]
 kernel = {kernel} | pairs per second = {pairs:.3g} | shared memory = {shared:.2f} |

@@ -35,9 +35,9 @@ SECTIONS = """
 ## Functions of two points on the CPU
 headline: Lennard-Jones energies, one thread | Numba | sums | seconds[numba]/seconds[ours] | {machine[cpu]}
 
-NumPy {versions[numpy]}, Numba {versions[numba]}, PyKeOps {versions[pykeops]}. Minimum processor time of one
-thread, in float32 but for the join. Lennard-Jones energies of {sizes[sums]} points with as many others; ours
-are summed in float64.
+NumPy {versions[numpy]}, Numba {versions[numba]}, PyKeOps {versions[pykeops]}. Minimum processor time of
+one thread, in float32 except for the join. Lennard-Jones energies of {sizes[sums]} points with as many
+others; ours are summed in float64.
 
 [sums]
 bmrm s = {seconds[ours]:.3f} | Numba s = {seconds[numba]:.3f} | PyKeOps s = {seconds[keops]:.3f}
@@ -47,8 +47,8 @@ A histogram of all distances of {sizes[binned]} points in {sizes[bins]} bins.
 [bins]
 statistic s = {seconds[ours]:.3f} | Numba s = {seconds[numba]:.3f} | pairs.histogram s = {seconds[exact]:.3f}
 
-Pairs of two sets of {sizes[joined]} rows with prices that are near: NumPy compares some rows with all at a
-time; ours with all pairs, and with the price as a coordinate and a reach.
+Pairs of two sets of {sizes[joined]} rows with similar prices: NumPy compares a block of rows with all
+others at a time; ours visits all pairs, or uses the price as a coordinate with a reach.
 
 [join]
 results = {results} | bmrm, all pairs, s = {seconds[all]:.3f} | bmrm, reach, s = {seconds[ours]:.3f} |

@@ -1,11 +1,12 @@
 """Graphs from file to score, against igraph and NetworKit.
 
-    python -m benchmarks.peers.graphs [--edges 16000000] [--peers igraph,networkit] [--out FILE]
-    python -m benchmarks.peers.graphs --edges 1000000000 --out FILE
+    python -m benchmarks.peers.graphs [--edges 16e6,77e6] [--peers igraph,networkit] [--out FILE]
+    python -m benchmarks.peers.graphs --edges 1.05e9
 
-An R-MAT graph of distinct edges in random order, its nodes numbered from 0. All programs read the same text,
+R-MAT graphs of distinct edges in random order, their nodes numbered from 0. All programs read the same text,
 build a graph from the same arrays of int64 in main memory, and rank its nodes: PageRank with a damping of
-0.85, and HITS. A program that is not installed is skipped, which the results say.
+0.85, and HITS. Other programs get the graphs up to 20 million edges, since igraph takes minutes to build
+larger ones; one that is not installed is skipped, which the results say.
 
 read    the text, to edges for bmrm, and to a graph for the others, which build it meanwhile
 build   a graph from arrays; bmrm also from arrays on the GPU
@@ -13,8 +14,9 @@ upload  the matrix of PageRank in the format of its products: on a GPU with the 
 scores  PageRank and HITS, on what is there then; bmrm proves an error of 1e-8, igraph solves by PRPACK to
         1e-10, and NetworKit iterates until a step changes less than 1e-8
 
-From 200 million edges on they are drawn on the GPU, where one run builds and ranks the graph, and another
-ranks it with half of the matrix in main memory (`gpu_mem`).
+A graph of 200 million edges or more is drawn on the GPU and stays there, for a results file of its own. One
+run ranks it as it is, another with a part of the matrix in main memory: `gpu_mem` has room for the vectors
+and the fewest eighths of the matrix, from half of it on, within which blocks of it can be prepared.
 """
 
 from __future__ import annotations
@@ -34,16 +36,19 @@ from numpy.typing import NDArray
 from benchmarks.common import report
 from benchmarks.common.graphs import QUADRANTS
 from bmrm.base.threads import usable_cores
+from bmrm.errors import DeviceMemoryError
 from bmrm.graph import Graph, hits, pagerank, read_graph
 from bmrm.graph.backends.choose import transitions_of
 from bmrm.graph.backends.gpu import MAX_IMAGES
-from bmrm.io.edges import number_nodes, read_edges
+from bmrm.io.edges import read_edges
 from bmrm.matrix.gpu.devices import gpu, import_cuda
 
 DAMPING = 0.85
 TOL = 1e-8
 EDGES_PER_NODE = 15
 HUGE = 200_000_000
+HUGE_EDGES_PER_NODE = 30  # so that more of the memory is of edges than of nodes
+MOST_PEER_EDGES = 20_000_000
 CHUNK = 1 << 26  # edges that are drawn or written at once
 ROUNDS = 3
 BUILDING_SECONDS = 0.25  # on a GPU, upload included, for 76 million edges
@@ -51,33 +56,36 @@ BUILDING_SECONDS = 0.25  # on a GPU, upload included, for 76 million edges
 
 SECTIONS = """
 ## Graphs from file to score
-headline: PageRank from a file of edges | igraph and NetworKit | peers | times_faster | {machine[cpu]}
+headline: PageRank from a file of edges | igraph and NetworKit | graphs.peers | times_faster | {machine[cpu]}
 
-An R-MAT graph of {nodes} nodes and {edges} edges; seconds. Reading a text of {text_mb:.0f} MB, building the
-graph from arrays in main memory (in brackets, from arrays on the GPU), upload or layout of its matrix,
-PageRank and HITS on what is there then. Not installed, and so skipped: {skipped}.
+R-MAT graphs; seconds. Reading the text, building the graph from arrays in main memory (in brackets, from
+arrays on the GPU), upload or layout of its matrix, PageRank and HITS on what is there then. Not installed,
+and so skipped: {skipped}.
 
-[rows]
-program = {program} | read = {read:.2f} | build = {build:.3f} | (there) = {there:.3f} |
-upload = {upload:.3f} | PageRank = {pagerank:.4f} | HITS = {hits:.4f}
+[graphs.rows]
+nodes / edges = {nodes} / {edges} | program = {program} | text = {text_bytes:.0f MB} MB | read = {read:.2f} |
+build = {build:.3f} | (there) = {there:.3f} | upload = {upload:.3f} | PageRank = {pagerank:.4f} |
+HITS = {hits:.4f}
 
 The reading of a peer builds its graph too. File to PageRank, the baseline over ours:
 
-[peers]
-peer, against = {peer}, {against} | times faster = {times_faster:.1f} | scores apart = {apart:.0e}
+[graphs.peers]
+edges = {edges} | peer, against = {peer}, {against} | times faster = {times_faster:.1f} |
+scores apart = {apart:.0e}
+
+[aims]
 """
 
-HUGE_SECTIONS = """
-## A graph of {edges} edges on one GPU
+SECTIONS_ON_GPU = """
+## A graph of a billion edges on one GPU
 
-{gpu}; R-MAT, {nodes} nodes, edges drawn on the GPU. Seconds to build the graph from them, to make its matrix
-({matrix_gb:.1f} GB in both types), and to rank it to a proven error of 1e-8; and the same within `gpu_mem` of
-{limit_gb:.1f} GB, which has room for half of the matrix.
+{gpu}; R-MAT, {nodes} nodes and {edges} edges, which are drawn on the GPU. Building the graph there takes
+{build:.2f} s. Seconds to make its matrix ({matrix_bytes:.1f GB} GB in both types), and to rank it to a proven
+error of 1e-8; and the same within a `gpu_mem` of {limit_bytes:.1f GB} GB, which has room for the vectors and
+{eighths}/8 of the matrix in one type.
 
 [runs]
 run = {run} | upload = {upload:.2f} | PageRank = {pagerank:.3f} | steps = {n_iter} | error = {error_bound:.0e}
-
-Building took {build:.2f} s.
 """
 
 
@@ -96,14 +104,19 @@ def draw(xp: Any, edges: int, scale: int) -> tuple[Any, Any]:
     return source, target
 
 
-def distinct(edges: int) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+def distinct(xp: Any, edges: int) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
     """Return distinct edges in random order, between nodes from 0 on, and their number."""
-    source, target = draw(np, edges, max(1, round(math.log2(edges / EDGES_PER_NODE))))
-    first, second, _ = number_nodes(source, target)
-    n = int(max(first.max(), second.max())) + 1
-    keys = np.unique(first.astype(np.int64) * n + second)
-    np.random.default_rng(2).shuffle(keys)
-    return keys // n, keys % n, n
+    scale = max(1, round(math.log2(edges / EDGES_PER_NODE)))
+    ends = draw(xp, edges, scale)
+    occurs = xp.zeros(1 << scale, bool)
+    for end in ends:
+        occurs[end] = True
+    number = xp.cumsum(occurs) - 1
+    n = int(number[-1]) + 1
+    keys = xp.unique(number[ends[0]] * n + number[ends[1]])
+    xp.random.seed(2)
+    keys = xp.random.permutation(keys)
+    return (*(np.asarray(end.get() if xp is not np else end) for end in (keys // n, keys % n)), n)
 
 
 def write_text(path: str, source: NDArray[np.int64], target: NDArray[np.int64]) -> None:
@@ -197,28 +210,24 @@ def find(name: str) -> Any:
     return found
 
 
-def compare(options: argparse.Namespace) -> dict[str, Any]:
+def compare(edges: int, names: list[str]) -> dict[str, Any]:
     """Measure all programs on one graph."""
-    source, target, n = distinct(options.edges)
-    rows, peers, skipped = [], [], []
+    xp = find("cupy") or np
+    source, target, n = distinct(xp, edges)
+    if xp is not np:
+        xp.get_default_memory_pool().free_all_blocks()
+    rows, peers = [], []
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "edges.txt")
         write_text(path, source, target)
-        text_mb = os.path.getsize(path) / 1e6
-        print(f"{n} nodes, {len(source)} edges, {text_mb:.0f} MB of text", flush=True)
+        size = os.path.getsize(path)
+        print(f"{n} nodes, {len(source)} edges, {size / 1e6:.0f} MB of text", flush=True)
         mine = {}
-        for device in ("cpu", "cuda"):
-            if device == "cuda" and gpu() is None:
-                skipped.append("a GPU")
-                continue
+        for device in ["cpu"] if gpu() is None else ["cpu", "cuda"]:
             row, mine[device] = ours(path, source, target, device)
             rows.append(row)
             print(shown(row), flush=True)
-        for name in filter(None, options.peers.split(",")):
-            if find(name) is None:
-                skipped.append(name)
-                print(f"{name}: skipped, not installed", flush=True)
-                continue
+        for name in names if len(source) <= MOST_PEER_EDGES else []:
             row, scores = PEERS[name](path, source, target, n)
             row["file_to_pagerank"] = row["read"] + row["pagerank"]
             print(shown(row), flush=True)
@@ -232,8 +241,7 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
                     }
                 )
             rows.append(row)
-    found = {"nodes": n, "edges": len(source), "text_mb": text_mb, "rows": rows, "peers": peers}
-    return found | {"skipped": ", ".join(skipped) or "nothing"}
+    return {"nodes": n, "edges": len(source), "text_bytes": size, "rows": rows, "peers": peers}
 
 
 def shown(row: dict[str, Any]) -> str:
@@ -242,10 +250,10 @@ def shown(row: dict[str, Any]) -> str:
     return f"{row['program']}: {', '.join(numbers)} s"
 
 
-def rank_huge(options: argparse.Namespace) -> dict[str, Any]:
+def rank_huge(edges: int) -> dict[str, Any]:
     """Build and rank a graph on the GPU that has its edges, whole and within a limit."""
     cupy, cuda = import_module("cupy"), import_cuda()
-    ends = draw(cupy, options.edges, max(1, round(math.log2(options.edges / EDGES_PER_NODE))))
+    ends = draw(cupy, edges, max(1, round(math.log2(edges / HUGE_EDGES_PER_NODE))))
     cupy.get_default_memory_pool().free_all_blocks()
     cupy.cuda.Device().synchronize()
     start = time.perf_counter()
@@ -256,51 +264,67 @@ def rank_huge(options: argparse.Namespace) -> dict[str, Any]:
     print(f"{graph}: built in {build:.2f} s", flush=True)
     n = graph.n_nodes
     size = int(cuda.Matrix.predict_format(n, n, graph.n_edges, 0, transpose=False))
-    limit = size // 2 + int(cuda.predict_walk_bytes(n, 1, MAX_IMAGES, n))
-    runs = []
-    for run, bound in (("whole", None), ("gpu_mem", limit)):
-        upload = seconds(lambda bound=bound: transitions_of(graph, False, "cuda", limit=bound))[0]
-        took, found = seconds(
-            lambda bound=bound: pagerank(graph, DAMPING, tol=TOL, device="cuda", gpu_mem=bound)
-        )
-        runs.append(
-            {
-                "run": run,
-                "upload": upload,
-                "pagerank": took,
-                "n_iter": found.n_iter,
-                "error_bound": found.error_bound,
-                "status": found.status,
-            }
-        )
-        print(runs[-1], flush=True)
+    whole = ranked(graph, None)
+    for eighths in range(4, 8):
+        limit = size * eighths // 8 + int(cuda.predict_walk_bytes(n, 1, MAX_IMAGES, n))
+        try:
+            runs = [whole, ranked(graph, limit)]
+            break
+        except DeviceMemoryError as error:  # its blocks have to be prepared within the limit too
+            print(error, flush=True)
+    else:
+        raise DeviceMemoryError("no block of the matrix can be prepared within 7/8 of its bytes")
     return {
         "gpu": cuda.device_info(0)["name"],
         "nodes": n,
         "edges": graph.n_edges,
         "build": build,
-        "matrix_gb": 2e-9 * size,
-        "limit_gb": 1e-9 * limit,
+        "matrix_bytes": 2 * size,
+        "limit_bytes": limit,
+        "eighths": eighths,
         "runs": runs,
     }
 
 
+def ranked(graph: Graph, limit: int | None) -> dict[str, Any]:
+    """Rank a graph on the GPU within a limit of memory; return the row."""
+    upload, _ = seconds(lambda: transitions_of(graph, False, "cuda", limit=limit))
+    took, found = seconds(lambda: pagerank(graph, DAMPING, tol=TOL, device="cuda", gpu_mem=limit))
+    row = {
+        "run": "whole" if limit is None else "gpu_mem",
+        "upload": upload,
+        "pagerank": took,
+        "n_iter": found.n_iter,
+        "error_bound": found.error_bound,
+        "status": found.status,
+    }
+    print(row, flush=True)
+    return row
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--edges", type=lambda text: int(float(text)), default=16_000_000)
+    parser.add_argument("--edges", default="16e6,77e6")
     parser.add_argument("--peers", default=",".join(PEERS))
-    parser.add_argument("--out", default=str(report.RESULTS / "graph_peers.json"))
+    parser.add_argument("--out")
     options = parser.parse_args()
-    if options.edges >= HUGE:
-        report.write(options.out, HUGE_SECTIONS, **rank_huge(options))
+    sizes = [int(float(size)) for size in options.edges.split(",")]
+    if sizes[0] >= HUGE:
+        out = options.out or report.RESULTS / "graph_huge_gpu.json"
+        report.write(out, SECTIONS_ON_GPU, **rank_huge(sizes[0]))
         return
-    found = compare(options)
+    wanted = list(filter(None, options.peers.split(",")))
+    skipped = [name for name in wanted if find(name) is None]
+    names = [name for name in wanted if name not in skipped]
+    graphs = [compare(size, names) for size in sizes]
     aims = [
         report.aim("building on the GPU", row["build"], BUILDING_SECONDS, " s", below=True)
-        for row in found["rows"]
+        for row in graphs[-1]["rows"]
         if row["program"] == "bmrm, GPU"
     ]
-    report.write(options.out, SECTIONS, **found, aims=aims)
+    skipped += ["a GPU"] if gpu() is None else []
+    found = {"graphs": graphs, "skipped": ", ".join(skipped) or "nothing", "aims": aims}
+    report.write(options.out or report.RESULTS / "graph_peers.json", SECTIONS, **found)
 
 
 if __name__ == "__main__":

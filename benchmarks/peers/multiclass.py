@@ -44,9 +44,9 @@ SECTIONS = """
 ## Several classes
 
 Training alone on 20 000 rows of 20 classes: LIBLINEAR 2.50's `-s 4` (Crammer and Singer) at some of its
-tolerances, and `multiclass` until its objective is as low. One function of NumPy and SciPy evaluates both
-objectives; each has one thread. `letter` is dense with 16 features. `text` is sparse, with the same number
-of features as rows and separable classes; there both climb the dual row by row.
+tolerances, and `multiclass` until its objective is as low. One function of NumPy and SciPy evaluates
+both objectives; each has one thread. `letter` is dense with 16 features. `text` is sparse, with the
+same number of features as rows and separable classes; there both use dual coordinate ascent.
 
 [against]
 set = {set}, -e {epsilon:g} | J LIBLINEAR = {liblinear_objective:.7f} | J bmrm = {bmrm_objective:.7f} |
@@ -57,10 +57,10 @@ To a certified relative gap of 1e-3:
 [certified]
 set, loss = {set}, `{loss}` | seconds = {seconds:.2f} | passes = {passes}
 
-To a certified relative gap of 1e-3 on 2000 rows and 62 000 words, with all defaults at lam {wide_lam:g},
-and LIBLINEAR at the loosest of its tolerances that reaches the same objective. `topics` has rows of length
-1 and planted classes; `counts` has numbers of words as they are, and a third of its classes are noise.
-Seconds are of the processor.
+To a certified relative gap of 1e-3 on 2000 rows and 62 000 words, with all defaults at lam
+{wide_lam:g}, and LIBLINEAR at the loosest of its tolerances that reaches the same objective. `topics`
+has rows of length 1 and planted classes; `counts` has raw word counts, and a third of its labels are
+noise. Seconds are processor time.
 
 [wide]
 set = {set}, {classes} classes | J bmrm = {bmrm_objective:.7f} | J LIBLINEAR = {liblinear_objective:.7f} |

@@ -48,8 +48,8 @@ set, loss, tolerance = {set}, {loss}, {bias:-B 1 /}-e {epsilon:g} | J = {objecti
 bmrm s = {bmrm_seconds:.2f} | passes = {bmrm_passes} | LIBLINEAR s = {liblinear_seconds:.2f} |
 times faster = {times_faster:.1f}
 
-To a certified relative gap, on all cores, by default and by planes alone, without an intercept or with a
-free one; solves were stopped after 20 s, at the gap in brackets.
+To a certified relative gap, on all cores, by default and by cutting planes alone, without an intercept
+or with a free one; solves were stopped after 20 s, at the gap in brackets.
 
 [certified]
 set, loss, gap = {set}, {loss}{intercept:, intercept/}, {tol:.0e} |

@@ -33,10 +33,10 @@ WANTED = 1.7  # times faster, of two ranks
 SECTIONS = """
 ## Several ranks
 
-Hinge on {rows[0][rows]} x {rows[0][columns]} with {rows[0][nnz]} nonzeros, lam {lam:g}, to a relative gap
-of {tol:g}; one core per rank, medians of {rows[0][all_seconds]:d count} runs that alternate. The control is
-independent processes on the same rows. MB are what a rank sends per iteration, of gradients and of weights,
-as counted and by the model of docs/scaling.md.
+Hinge on {rows[0][rows]} x {rows[0][columns]} with {rows[0][nnz]} nonzeros, lam {lam:g}, to a relative
+gap of {tol:g}; one core per rank, medians of {rows[0][all_seconds]:d count} runs that alternate. The
+control is independent processes on the same rows. MB are sent by a rank per iteration, for gradients
+and for weights, as counted and by the model of docs/scaling.md.
 
 [rows]
 ranks = {ranks} | seconds = {seconds:.3f} | all runs = {all_seconds:.3f span} | iterations = {iterations} |

@@ -37,15 +37,17 @@ SECTIONS = """
 ## Graphs over several ranks
 
 PageRank to 1e-8, {queries} random walks in one read and HITS, one core per rank: minimum over {rounds}
-rounds per run, and the median over the runs. The control is the same computation by independent processes
-at the same time, R times one over them: what the machine allows. MB are what a rank sends per product.
+rounds per run, and the median over the runs. The control is the same computation by R independent
+processes at the same time, R times the time of one over theirs: the speed-up that the machine allows.
+MB are sent by a rank per product.
 
 [graphs] each pagerank, walks, hits
 graph = {name} | task = @ | ranks = {ranks} | ms = {seconds[@]:.1f ms} |
 all runs = {all_seconds[@]:.1f span ms} | faster = {faster[@]:.2f} | control = {control_faster[@]:.2f} |
 products = {tasks[@][products]} | MB sent = {tasks[@][sent]:.2f MB}
 
-How evenly the graphs are dealt: the largest share of a rank over the mean, and the seconds of reading.
+How evenly the graphs are distributed: the largest share of a rank over the mean, and the seconds of
+reading.
 
 [graphs]
 graph = {name} | ranks = {ranks} | nodes = {largest_share[nodes]:.3f} | edges = {largest_share[edges]:.3f} |

@@ -13,7 +13,8 @@ walks    a step of 8 walks together
 exact    an exact step
 begin    what a call does before its first step and after its last one
 end      all scores, in the order of the labels, in each process
-pagerank to a proven error of 1e-8, with all scores in each process; those of one GPU and of several agree
+pagerank to a proven error of 1e-8, with all scores in each process; those of one GPU and of several agree;
+         and where a whole call spends its time on the first rank: light and exact steps, scores, and the rest
 hits     to a residual of 1e-8
 
 Needs CuPy and an mpiexec.
@@ -62,6 +63,32 @@ faster = {faster[@]:.2f}
 
 [aims]
 """
+
+
+def spent_in(call: Callable[[], Any]) -> dict[str, float]:
+    """Return the seconds of a call within methods of its walk, and the rest."""
+    from bmrm.graph.backends.gpu import GpuWalk
+
+    found = dict.fromkeys(("light_step", "exact_step", "scores"), 0.0)
+    plain = {name: getattr(GpuWalk, name) for name in found}
+
+    def timed(name: str) -> Callable[..., Any]:
+        def method(*given: Any, **keywords: Any) -> Any:
+            began = time.perf_counter()
+            value = plain[name](*given, **keywords)
+            found[name] += time.perf_counter() - began
+            return value
+
+        return method
+
+    for name in plain:
+        setattr(GpuWalk, name, timed(name))
+    began = time.perf_counter()
+    call()
+    found["rest"] = time.perf_counter() - began - sum(found.values())
+    for name, method in plain.items():
+        setattr(GpuWalk, name, method)
+    return found
 
 
 def work(options: argparse.Namespace) -> None:
@@ -152,6 +179,8 @@ def work(options: argparse.Namespace) -> None:
     seconds |= parts_of_a_run(graph)
     seconds["pagerank"], found = slowest(lambda: pagerank(graph, DAMPING, tol=TOL, device="cuda"), 3)
     again = pagerank(graph, DAMPING, tol=TOL, device="cuda")
+    world.Barrier()
+    of_pagerank = spent_in(lambda: pagerank(graph, DAMPING, tol=TOL, device="cuda"))
     seconds["hits"], pair = slowest(lambda: hits(graph, tol=TOL, device="cuda"), 3)
     seconds["walks"], _ = step_seconds(transitions_of(graph, False, "cuda", WALKS)[0], WALKS)
     places = np.arange(graph.n_nodes, dtype=np.int32)
@@ -175,6 +204,7 @@ def work(options: argparse.Namespace) -> None:
             "edges": graph.n_edges,
             "of_ranks": everyones,
             "seconds": seconds,
+            "of_pagerank": of_pagerank,
             "draw_and_build_seconds": built - began,
             "resident_seconds": uploaded - built,
             "n_iter": found.n_iter,
@@ -231,6 +261,7 @@ def main() -> None:
             )
             for name in TIMES:
                 print(f"  {name:9} {1e6 * row['seconds'][name]:10.0f} us  {row['faster'][name]:5.2f} times")
+            print("  a PageRank: " + ", ".join(f"{k} {1e3 * v:.2f}" for k, v in row["of_pagerank"].items()))
             for number, (nodes, edges, parts) in enumerate(row["of_ranks"]):
                 products = ", ".join(f"{part} {us:.0f} us of {nnz}" for part, (nnz, us) in parts.items())
                 print(f"  rank {number}: {nodes} nodes, {edges} edges; {products}")

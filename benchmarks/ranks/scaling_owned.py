@@ -45,13 +45,13 @@ FORMS = ("replicated", "owned")
 SECTIONS = """
 ## Weights owned in parts
 
-All weights on each of {ranks} ranks, or some columns of them on each: the first and the second number of a
-pair. Milliseconds per iteration, the mean of {iterations}, hinge at lam {lam:g}, one cut per pass, one core
-per rank, medians of {repeats} runs that alternate. Rows are those of the text, or {made_rows} of {words}
-words, drawn by Zipf's law or evenly, few a tenth of them; `prior` is a penalty with a prior mean. `touched`
-is the share of columns in which the rows of a rank have entries. Vectors are the most that a rank holds
-besides X and the cuts. MB sent are those of a rank per iteration, as counted and by the model of
-docs/scaling.md.
+All weights on each of {ranks} ranks, or some columns of them on each: the first and the second number
+of a pair. Milliseconds per iteration, the mean of {iterations}, hinge at lam {lam:g}, one cut per pass,
+one core per rank, medians of {repeats} runs that alternate. Rows are those of the text, or {made_rows}
+of {words} words, drawn by Zipf's law or evenly, few a tenth of them; `prior` is a penalty with a prior
+mean. `touched` is the share of columns in which the rows of a rank have entries. Vectors are the
+maximum memory of a rank besides X and the cuts. MB sent are those of a rank per iteration, as counted
+and by the model of docs/scaling.md.
 
 [rows]
 rows of = {case} | columns = {replicated[columns]} |

@@ -32,8 +32,8 @@ SECTIONS = """
 ## Row functions on the CPU
 headline: row functions, one thread | Numba | rows | seconds[numba]/seconds[ours] | {machine[cpu]}
 
-NumPy {versions[numpy]}, Numba {versions[numba]}. Minimum processor time of one thread; Numba compiles the
-loops as they are, and with `fastmath`. Seconds to compile are those of a first call.
+NumPy {versions[numpy]}, Numba {versions[numba]}. Minimum processor time of one thread; Numba compiles
+the loops unchanged, and with `fastmath`. Compile times are those of a first call, in seconds.
 
 [rows]
 program = {program}, {rows} x {columns}{k:, k */}, {dtype} | ms = {seconds[ours]:.3g ms} |

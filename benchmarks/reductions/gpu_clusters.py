@@ -47,9 +47,9 @@ SECTIONS = """
 ## k-means on a GPU
 headline: k-means on a GPU, one pass | PyTorch in float32 | rows | ratio | {gpu}
 
-A whole pass: exact labels, sums and inertia, against the best of four forms in PyTorch, in float32 and in
-tf32; the ratio is that to float32. Rows that the fast pass leaves ambiguous are resolved in float64.
-flash-kmeans: an iteration, and its labels that are not those of float64.
+A whole pass: exact labels, sums and inertia, against the fastest of four PyTorch implementations, in
+float32 and in tf32; the ratio is that to float32. Rows that the fast pass leaves ambiguous are resolved
+in float64. flash-kmeans: an iteration, and its labels that are not those of float64.
 
 [rows]
 rows, clusters = {rows} x {columns}, k {k}, spread {spread:g} | ms = {seconds[ours]:.3g ms} |

@@ -6,27 +6,29 @@ rows and a template of `text.py`. Both are those of a benchmark's SECTIONS:
     takes 9.1 ms<!-- scaling_graph_gpu: rows gpus=1 {seconds[pagerank]:.1f ms} --> ms
     2.6 to 4.6<!-- gpu_seeding: rows {seconds[torch_plus_plus]/seconds[plus_plus]:.1f} --> times as fast
 
-The path `.` is the file itself; words `field=value` choose rows. The figure is what the template makes of
-the only row, or the least and the largest of what it makes of several; with `least` or `most`, that one.
+The path `.` is the file itself; words `field=value` or `field="some words"` choose rows. The figure is what
+the template makes of the only row, or the least and the largest of what it makes of several; with `least` or
+`most`, that one.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable
 from typing import Any
 
 from benchmarks.tables import text
 
-MARK = re.compile(r"<!-- (\w+): (\S+) ((?:\S+=\S+ |least |most )*)(\{.*?) -->")
+MARK = re.compile(r'<!-- (\w+): (\S+) ((?:\w+=(?:"[^"]*"|\S+) |least |most )*)(\{.*?) -->')
 RATIO = re.compile(r"\d+\.\d+ ?(?:x|×)(?! ?\d)\b|\d+\.\d+ (?:times|of the time|of its time|of \w+'s time)\b")
 """A figure that needs a mark: what follows it in words is what makes it a ratio."""
 
 
 def figure(results: dict[str, Any], path: str, wanted: str, template: str) -> str:
     """Return the figure that a mark stands for."""
-    words = wanted.split()
-    fields = dict(word.split("=") for word in words if "=" in word)
+    words = shlex.split(wanted)
+    fields = dict(word.split("=", 1) for word in words if "=" in word)
     cells = [
         text.cell(template, row)
         for row in text.rows(results, "" if path == "." else path)

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 INDEX = ROOT / "docs" / "performance.md"
 BUILD = ROOT / "CONTRIBUTING.md"
 BEGIN, END = "<!-- times: begin -->\n", "<!-- times: end -->\n"
-PAGES = {  # file, title and the results in it
+PAGES = {  # file, title and the results in it, as far as they have been measured
     "solves": (
         "Training on a CPU",
         "against_liblinear wide l1 multiclass petsc_tao convergence dense crossval ranking error_bounds "
@@ -35,18 +35,19 @@ PAGES = {  # file, title and the results in it
     ),
     "products": (
         "Products with a matrix",
-        "spmv_cpu choice_cpu spmv_gpu bounds_gpu choice_gpu choice_families petsc_bridge petsc_mat "
+        "spmv_cpu choice_cpu spmv_gpu bounds_gpu choice_gpu choice_families over_cpu petsc_bridge petsc_mat "
         "petsc_mat_gpu",
     ),
-    "graphs": ("Graphs", "graph graph_gpu"),
+    "graphs": ("Graphs", "graph graph_gpu graph_peers graph_huge_gpu"),
     "estimators": (
         "k-means, mixtures, principal components and scaling",
-        "estimators mds gpu_clusters gpu_sparse_clusters gpu_seeding gpu_blocks gpu_mixture gpu_mds",
+        "estimators components mds cores gpu_clusters gpu_sparse_clusters gpu_seeding gpu_blocks gpu_mixture "
+        "gpu_mds",
     ),
     "pairs": (
         "Pairs of points",
-        "pairs_cpu pairs_shapes pairs_gpu pairs_shapes_gpu pairs_paper pairs_nearest pairs_nearest_gpu "
-        "pairs_kde pairs_kde_gpu pairs_statistics pairs_statistics_gpu",
+        "pairs_cpu pairs_cores pairs_cores_16 pairs_shapes pairs_gpu pairs_shapes_gpu pairs_paper "
+        "pairs_nearest pairs_nearest_gpu pairs_kde pairs_kde_gpu pairs_statistics pairs_statistics_gpu",
     ),
     "reductions": (
         "Row functions and the choice of a device",
@@ -60,17 +61,18 @@ PAGES = {  # file, title and the results in it
 }
 INTRO = """# Performance
 
-How many times faster than others: the time of the baseline over ours in the same run, as the median, the
-least and the most of several problems. Below 1 ours is slower. Links lead to sizes, machines and commands.
+This page shows how fast bmrm is compared with other programs: the time of the baseline over ours in the
+same run, as the median, minimum and maximum over several problems. Below 1, ours is slower. Links lead to
+sizes, machines and commands.
 
 """
 NOTE = """
 ## All results
 
-All numbers are from results files in `benchmarks/results`. The command above a table, by its present
-name, wrote the file, with the machine and the baseline measured in the same run. `make tables` writes these
-pages. An aim is what we set out to reach. Results of a GPU
-from before 2026-11-26 were measured without the format `mixed`.
+All numbers are from results files in `benchmarks/results`. The command above a table (by its present name)
+wrote the file; the baseline was measured on the same machine in the same run. An aim is a target that was
+set in advance. GPU results from before 2026-11-26 were measured without the format `mixed`. `make tables`
+generates these pages.
 
 """
 
@@ -79,6 +81,11 @@ def load(name: str) -> dict[str, Any]:
     """Read a results file."""
     found: dict[str, Any] = json.loads((report.RESULTS / f"{name}.json").read_text())
     return found
+
+
+def all_of(names: str) -> list[dict[str, Any]]:
+    """Read the results files of these names that are there."""
+    return [load(name) for name in names.split() if (report.RESULTS / f"{name}.json").exists()]
 
 
 def sections_of(name: str, command: str) -> list[dict[str, Any]]:
@@ -106,8 +113,8 @@ def section_text(results: dict[str, Any], section: dict[str, Any]) -> str:
 
 def page(title: str, names: str) -> str:
     """Return a page: the sections of some results files."""
-    found = map(load, names.split())
-    return f"# {title}\n" + "".join(section_text(each, part) for each in found for part in each["sections"])
+    parts = ((results, part) for results in all_of(names) for part in results["sections"])
+    return f"# {title}\n" + "".join(section_text(*part) for part in parts)
 
 
 def linked(file: str, results: dict[str, Any], section: dict[str, Any], shown: str = "") -> str:
@@ -145,7 +152,7 @@ def headline(file: str, results: dict[str, Any], section: dict[str, Any]) -> Hea
 
 def measured() -> list[tuple[str, dict[str, Any]]]:
     """Return all results, each with its page."""
-    return [(file, load(name)) for file, (_, names) in PAGES.items() for name in names.split()]
+    return [(file, results) for file, (_, names) in PAGES.items() for results in all_of(names)]
 
 
 def headlines() -> list[Headline]:

@@ -84,11 +84,11 @@ def fill(template: str, fields: Row) -> str:
 
 
 def items(found: Any) -> Iterator[Row]:
-    """Yield the rows of a list, or of a mapping, whose keys become names."""
+    """Yield the rows of a list, or of a mapping, whose keys become names; none of what is missing."""
     if isinstance(found, list):
         yield from found
         return
-    for name, value in found.items():
+    for name, value in (found or {}).items():
         for each in value if isinstance(value, list) else [value]:
             yield {"name": name, **(each if isinstance(each, dict) else {"value": each})}
 

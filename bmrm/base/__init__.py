@@ -1,1 +1,1 @@
-"""What every part of the package needs, without the mathematics: arrays, files, signals, tables and units."""
+"""Helpers without mathematics that every package uses: arrays, files, signals, tables and units."""

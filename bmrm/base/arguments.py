@@ -9,6 +9,7 @@ and merges integers that float64 cannot tell apart.
 from __future__ import annotations
 
 import operator
+import os
 import sys
 from collections.abc import Iterator, Mapping, MappingView, Sequence, Set
 from decimal import Decimal
@@ -178,6 +179,8 @@ def matrix(what: str, given: Any, error: ErrorType = DataError) -> NDArray[Any]:
     if type(given) is not np.ndarray:
         if has_masked(given):
             raise error(f"{what}: found masked values, expected a number in each place")
+        if isinstance(given, str | os.PathLike):
+            raise error(f"{what}: found text, expected a matrix; bmrm.io.read_data reads files")
         given = _merge_column_types(given)
     dense = array(what, given, error, "a matrix")
     if dense.ndim != 2 or dense.dtype.kind not in _REAL_KINDS + "O":
@@ -486,10 +489,10 @@ def random_generator(given: Any) -> np.random.Generator:
 
 
 def positive_integer(what: str, given: Any) -> int:
-    """Validate a whole number of at least 1."""
+    """Validate an integer of at least 1."""
     found = arguments.integer(what, given)
     if found < 1 or isinstance(given, (bool, np.bool_)):
-        raise ParameterError(f"{what}: found {given}, expected a whole number of at least 1")
+        raise ParameterError(f"{what}: found {given}, expected an integer of at least 1")
     return found
 
 

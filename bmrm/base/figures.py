@@ -23,7 +23,7 @@ def new_figure(size_inches: tuple[float, float]) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise ParameterError("a plot needs matplotlib: the extra `plot`") from None
+        raise ParameterError("a plot needs matplotlib: pip install matplotlib") from None
     return Figure(figsize=size_inches, layout="constrained")
 
 

@@ -5,6 +5,7 @@ against the threads of the kernels.  These loops are memory-bound: one thread of
 fast.
 """
 
+import math
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,6 +18,9 @@ Indices = NDArray[np.int64]
 
 UNIT = 2.0**-53
 """Unit roundoff of float64: the maximum relative error of an operation."""
+
+LINE_BYTES = 64
+"""Bytes of a line of a cache."""
 
 ArrayOrNone = TypeVar("ArrayOrNone", bound="NDArray[Any] | None")
 
@@ -41,6 +45,22 @@ def make_arrays_read_only(frozen: object, *names: str) -> None:
         value = getattr(frozen, name)
         if isinstance(value, np.ndarray):
             object.__setattr__(frozen, name, read_only_view(value))
+
+
+def empty_by_lines(shape: tuple[int, ...], kind: type) -> NDArray[Any]:
+    """Return an array with any content that begins with a line of a cache.
+
+    NumPy's large arrays begin 16 bytes later: then each row of 64 bytes is in two lines.
+
+    Examples
+    --------
+    >>> empty_by_lines((3, 16), np.float32).ctypes.data % 64
+    0
+    """
+    size = math.prod(shape) * np.dtype(kind).itemsize
+    room = np.empty(size + LINE_BYTES, np.uint8)
+    first = -room.ctypes.data % LINE_BYTES
+    return room[first : first + size].view(kind).reshape(shape)
 
 
 def copy_arrays(values: tuple[Any, ...]) -> tuple[Any, ...]:

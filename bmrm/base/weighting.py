@@ -140,4 +140,4 @@ def warn_of_absent(class_weight: Mapping[Any, float], present: Collection[Any]) 
     absent = [label_text(label) for label in class_weight if label not in present]
     if absent:
         text = f"class_weight: no row has label {', '.join(absent[:_MAX_ABSENT_SHOWN])}"
-        warn(f"{text}, whose weight changes nothing")
+        warn(f"{text}, whose weight has no effect")

@@ -260,18 +260,11 @@ _BRIEF = """\
   -v, --folds K       K-fold cross validation without a model
   --device WHERE      auto, cpu, cuda or cuda:N (default: {device})
   --dry-run           print the memory that training needs, and exit
-  --json              print one JSON object on stdout
-
-examples:
-  bmrm-train --loss logistic --label class train.csv train.model
-  bmrm-train -C --metric auc train.svm.gz
-  mpiexec -n 4 bmrm-train --lambda 1e-5 'part-*.svm' train.model
-
---help-all lists all options and the exit codes.\
+  --json              print one JSON object on stdout\
 """
-"""What ``--help`` prints besides usage and description, with defaults to be put in.
+"""What ``--help`` prints besides usage, description and examples, with defaults to be put in.
 
-It fits a terminal of 24 lines and 80 columns.
+All of it fits a terminal of 24 lines and 80 columns.
 """
 
 _SYNONYMS = {
@@ -322,6 +315,12 @@ def train() -> Command:
             "data and machine": _DATA,
             "output": _OUTPUT,
         },
+        examples=(
+            "bmrm-train --loss logistic train.svm train.model",
+            "bmrm-train -s 2 -c 1 train.svm",
+            "bmrm-train --loss multiclass --label species --drop id flowers.csv",
+            "mpiexec -n 2 bmrm-train train.svm train.model",
+        ),
         brief=_BRIEF.format(**defaults),
         synonyms=_SYNONYMS,
         defaults=defaults,
@@ -339,8 +338,12 @@ PREDICT = Command(
     meanings=PREDICT_MEANINGS,
     files=(
         Option("data", "as for bmrm-train; lines of SVMlight text need a label", "DATA"),
-        Option("model", "file written by bmrm-train", "MODEL"),
+        Option("model", "file written by bmrm-train, or LIBLINEAR's model text", "MODEL"),
         Option("out", "file to write; - is stdout", "OUT"),
+    ),
+    examples=(
+        "bmrm-predict test.svm train.model predictions",
+        "bmrm-predict --probability test.svm train.model -",
     ),
     options={
         "": (
@@ -391,6 +394,7 @@ INFO = Command(
     "and the largest weights.",
     meanings=INFO_MEANINGS,
     files=(Option("model", "model or checkpoint, or LIBLINEAR's model text", "MODEL"),),
+    examples=("bmrm-info --top 3 train.model",),
     options={
         "": (
             Option("--top", "number of weights shown (default: 10)", "N", type=integer(0), default=10),
@@ -411,6 +415,7 @@ BENCH = Command(
         Option("what", "matrix times vector", "spmv", choices=("spmv",)),
         Option("data", "as for bmrm-train; labels are not needed", "DATA"),
     ),
+    examples=("bmrm-bench spmv train.svm",),
     options={
         "": (
             Option("--device", "number of the GPU (default: 0)", "N", type=integer(0), default=0),
@@ -485,6 +490,11 @@ GRAPH = Command(
     files=(
         Option("task", ", ".join(_TASKS), "TASK", choices=_TASKS),
         Option("edges", "edge text, Matrix Market, npz, npy, METIS, Parquet; - is standard input", "EDGES"),
+    ),
+    examples=(
+        "bmrm-graph pagerank edges.txt",
+        "bmrm-graph rwr --queries ann,bob edges.txt",
+        "bmrm-graph hits -o scores.tsv edges.txt",
     ),
     options={
         "": (
@@ -566,6 +576,11 @@ CLUSTER = Command(
     "mixture, principal components, or a map. Labels of DATA are ignored.",
     meanings=CLUSTER_MEANINGS,
     files=(Option("data", "SVMlight, npz, npy, Matrix Market, CSV, Parquet; - is standard input", "DATA"),),
+    examples=(
+        "bmrm-cluster -k 10 -o labels.txt rows.npy",
+        "bmrm-cluster --method mixture -k 10 rows.npy",
+        "bmrm-cluster --method pca -k 2 -o map.npy rows.npy",
+    ),
     options={
         "": (
             *_CLUSTERING,
@@ -579,12 +594,14 @@ CLUSTER = Command(
 
 
 def _task(word: str) -> str:
-    """Read what ``bmrm`` is to do; a program that is meant without its hyphen is named."""
+    """Read what ``bmrm`` is to do; a program is named if it or its task is meant."""
     if word == "samples":
         return word
-    programs = [command.program for command in _OTHERS]
-    meant = f"bmrm-{word}"
-    hint = f"; did you mean {meant}?" if meant in ("bmrm-train", *programs) else ", expected samples"
+    meant = {task: f"{command.program} {task}" for command in _OTHERS for task in command.files[0].values}
+    meant |= {
+        program.removeprefix("bmrm-"): program for program in ("bmrm-train", *(c.program for c in _OTHERS))
+    }
+    hint = f"; did you mean {meant[word]}?" if word in meant else ", expected samples"
     raise argparse.ArgumentTypeError(f"found {word}{hint}")
 
 
@@ -614,6 +631,14 @@ def front() -> Command:
             Option("folder", "the folder, made if it is not there", FOLDER),
         ),
         options={"": ()},
+        examples=(
+            "bmrm samples samples",
+            "cd samples",
+            "bmrm-train train.svm train.model",
+            "bmrm-graph pagerank edges.txt",
+            "bmrm-cluster -k 10 rows.npy",
+            "bmrm-pairs hist --edges 0:1.7:10 points.npy",
+        ),
         brief="\n".join([*lines, "", samples]),
     )
 

@@ -86,7 +86,7 @@ def check(options: TrainOptions) -> None:
             "bmrm.solve takes one per class"
         )
     if options.offset is not None and options.export == "liblinear":
-        raise ParameterError("--offset: LIBLINEAR's model file has no place for it")
+        raise ParameterError("--offset: LIBLINEAR's model format cannot store it")
     Settings(options.solver, options.tol, options.tol_kind, options.max_iter, math.inf)
     if options.l1_ratio is not None and options.reg != "elastic_net":
         raise ParameterError(f"--l1-ratio: found --reg {options.reg}, expected elastic_net")

@@ -80,8 +80,8 @@ def _dry_run(options: argparse.Namespace, interrupts: CommandInterrupts, group: 
     """Print the bytes of each part of the task, on several ranks of each rank."""
     from bmrm.base.units import size_text
     from bmrm.cli.reading_progress import reading_step
+    from bmrm.graph.backends.host import HOST_BATCH
     from bmrm.graph.memory import predict_bytes
-    from bmrm.graph.walk_with_restart import DEFAULT_BATCH
 
     found: list[GraphSize] = []
     with fail_together(group), interrupts.opened(), showing(options, reading_step(options.edges)):
@@ -91,7 +91,7 @@ def _dry_run(options: argparse.Namespace, interrupts: CommandInterrupts, group: 
     if not found:
         return Exit.OK
     size, ranks = found[0], 1 if group is None else group.size
-    parts = predict_bytes(size, options.task, DEFAULT_BATCH if options.task == "rwr" else 1, ranks)
+    parts = predict_bytes(size, options.task, HOST_BATCH if options.task == "rwr" else 1, ranks)
     if options.json:
         print_json({"nodes": size.n_nodes, "edges": size.n_edges, "ranks": ranks, "bytes": parts})
         return Exit.OK

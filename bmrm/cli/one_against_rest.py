@@ -61,7 +61,7 @@ def _problems(options: TrainOptions, dataset: Dataset) -> ClassProblems:
                 f"--{name.replace('_', '-')}: has no meaning for classes trained one against the rest"
             )
     if options.offset is not None:
-        raise ParameterError("--offset: LIBLINEAR's model file, which -s writes, has no place for it")
+        raise ParameterError("--offset: LIBLINEAR's model format, which -s writes, cannot store it")
     if options.class_weight == "balanced":
         raise ParameterError("--class-weight: found balanced, expected weights of classes with -s")
     if dataset.y.dtype.kind == "U":

@@ -82,7 +82,7 @@ def _check_validation(options: TrainOptions, given: Container[str]) -> None:
     if options.export is not None and not options.trains:
         raise ParameterError("--export: has no meaning in a cross validation, which writes no model")
     if options.export is not None and options.calibrate is not None:
-        raise ParameterError("--export: LIBLINEAR's model file has no place for --calibrate")
+        raise ParameterError("--export: LIBLINEAR's model format cannot store --calibrate")
     if options.has_grid:
         for name in ("lam", "cost"):
             smallest = name == "cost" and options.solver_type is not None and options.lambdas is None

@@ -32,10 +32,11 @@ PAIRS = Command(
     "bmrm-pairs",
     about="count pairs of points by distance; neighbours, densities",
     usage="hist|count|plan|knn|join|kde [options] POINTS [POINTS2]",
-    description="Count the pairs of the points in POINTS, or of POINTS with POINTS2, by their distance\n"
-    "(hist) or within radii (count), exactly; plan explains how hist would count. Find the nearest\n"
-    "neighbours of the points in POINTS (knn), or all within a radius (join), among POINTS or POINTS2.\n"
-    "Estimate the density of which POINTS are a sample (kde), at these or at the points in POINTS2.",
+    description="Count the pairs of POINTS, or of POINTS with POINTS2, by distance (hist) or within\n"
+    "radii (count), exactly; plan explains how hist would count. Find the nearest\n"
+    "neighbours of POINTS (knn), or all within a radius (join), among themselves or in\n"
+    "POINTS2. Estimate the density from which POINTS were drawn (kde), at these or at\n"
+    "POINTS2.",
     meanings=PAIRS_MEANINGS,
     files=(
         Option("task", "hist, count, plan, knn, join, kde", "TASK", choices=_TASKS),
@@ -46,6 +47,11 @@ PAIRS = Command(
             "POINTS",
         ),
         Option("points2", "other points, for pairs of one with one", "POINTS2", kind="optional"),
+    ),
+    examples=(
+        "bmrm-pairs hist --edges 0:1.7:10 points.npy",
+        "bmrm-pairs knn -k 5 -o nearest.npz points.npy",
+        "bmrm-pairs kde --bandwidth 0.1 points.npy grid.npy",
     ),
     options={
         "": (

@@ -196,12 +196,14 @@ def _read_edges(text: str) -> Vector:
     """Return edges: FROM:TO:BINS, log:FROM:TO:BINS, or those of a file."""
     import numpy as np
 
+    from bmrm.cli.parsing import is_number
+
     words = text.split(":")
     is_log = words[0] == "log"
-    if len(words) == 3 + is_log and not os.path.exists(text):
+    if (len(words) == 3 + is_log or is_number(text)) and not os.path.exists(text):
         try:
             low, high, bins = float(words[-3]), float(words[-2]), int(words[-1])
-        except ValueError:
+        except (ValueError, IndexError):
             bins = 0
         if bins < 1 or not np.isfinite([low, high]).all() or not low < high or (is_log and low <= 0.0):
             raise ParameterError(

@@ -83,6 +83,7 @@ class Command(NamedTuple):
     - ``usage``: ends with ``[options]`` and the files
     - ``meanings``: of its exit codes
     - ``options``: by the headings of the help, the first "" for those without
+    - ``examples``: command lines that run in this order in the folder of ``bmrm samples``
     - ``brief``: what ``--help`` prints after usage and description, if all options are too many for a screen;
       ``--help-all`` prints those
     - ``synonyms``: options of other programs, by what they are called here
@@ -96,6 +97,7 @@ class Command(NamedTuple):
     meanings: Mapping[Exit, str]
     files: tuple[Option, ...]
     options: Mapping[str, Rows]
+    examples: tuple[str, ...]
     brief: str = ""
     synonyms: Mapping[str, str] = MappingProxyType({})
     defaults: Mapping[str, Any] | None = None
@@ -127,6 +129,13 @@ class Command(NamedTuple):
         return row._replace(help=f"{row.help} (default: {text})")
 
 
+_MORE = "--help-all lists all options and the exit codes.\n"
+
+
+def _listed(examples: Sequence[str]) -> str:
+    return "\n  ".join(["examples, with the files of `bmrm samples DIR`:", *examples])
+
+
 class CommandParser(argparse.ArgumentParser):
     """An argument parser of a command that raises `ParameterError`."""
 
@@ -137,14 +146,15 @@ class CommandParser(argparse.ArgumentParser):
             prog=command.program,
             description=command.description,
             usage=usage,
-            epilog=epilog(command.meanings),
+            epilog=f"{_listed(command.examples)}\n\n{epilog(command.meanings)}",
             allow_abbrev=False,
             argument_default=argparse.SUPPRESS,
             formatter_class=_help_formatter(),
             add_help=False,
         )
         self._exclusive: dict[str, Any] = {}
-        self._brief = f"usage: {usage}\n\n{command.description}\n\n{command.brief}\n" if command.brief else ""
+        parts = (f"usage: {usage}", command.description, command.brief, _listed(command.examples), _MORE)
+        self._brief = "\n\n".join(parts) if command.brief else ""
         self.named_files: list[argparse.Action] = []  # options and arguments that are names of files
         for row in command.common:
             self._add(self, row, **self._printing(row.key))
@@ -275,7 +285,7 @@ class _PrintCompletion(argparse.Action):
         try:
             print(completion_script(parser, shell), end="")
         except ImportError:
-            raise ParameterError("--print-completion: needs the package shtab (the extra `cli`)") from None
+            raise ParameterError("--print-completion needs shtab: pip install shtab") from None
         parser.exit()
 
 

@@ -42,7 +42,8 @@ def run_on_ranks(program: str, body: Body, argv: Sequence[str], last: bool) -> i
         except ImportError as error:
             if alone():  # a batch system that starts every program through MPI
                 return body(words, interrupts, None)
-            raise BmrmError(f"several ranks need mpi4py, which cannot be imported: {error}") from None
+            reason = "pip install mpi4py" if error.name == "mpi4py" else error
+            raise BmrmError(f"several ranks need mpi4py: {reason}") from None
         group = Group(MPI.COMM_WORLD)
 
         def report(error: BaseException) -> int:

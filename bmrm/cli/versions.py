@@ -24,7 +24,7 @@ LIBRARIES = (
 
 
 def show_versions() -> None:
-    """Print the versions, the build and the machine, as a report of a fault should have them.
+    """Print the versions, the build and the machine, for a bug report.
 
     Starts no GPU driver: the GPU is named by the files of the driver, if it is loaded.
 

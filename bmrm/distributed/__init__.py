@@ -1,12 +1,12 @@
-"""Rows, wherever they are: their kinds, parts and blocks, and the MPI ranks that share them.
+"""Rows on any device or rank: their kinds, parts and blocks, and the MPI ranks that share them.
 
 In a solve on several ranks the rows of X and the columns of the cuts are distributed, and weights are on all
-ranks, or their columns are distributed too (`bmrm.linear.backends.ranks.owned`). Each rank holds a run of
+ranks, or their columns are distributed too (`bmrm.linear.backends.ranks.owned`). Each rank stores a run of
 rows of X (and X') on its own device. docs/scaling.md describes what the ranks exchange in an iteration, and
-what that costs. Everything that decides how a solve continues is bit-identical
+what that costs. All numbers that decide how a solve continues are bit-identical
 on all ranks, so no rank has to wait for the decision of another.
 
-`Group`, `Shard` and `read_rows` need mpi4py (the extra ``petsc``) and are loaded on first use.
+`Group`, `Shard` and `read_rows` need mpi4py and are loaded on first use.
 """
 
 from bmrm.base.on_use import load_on_use

@@ -86,8 +86,7 @@ def _read_stored(data: Any) -> StoredRows:
         array = DeviceArray("rows", data, 2, None, any_order=True, stream=LEGACY_STREAM, place=place)
         if array.dtype != bool and not is_read(array.dtype):
             raise DataError(
-                f"rows: found {array.dtype} on a GPU, "
-                "expected float32, float64, whole numbers or truth values"
+                f"rows: found {array.dtype} on a GPU, expected float32, float64, integers or truth values"
             )
         return DeviceRows(array)
     return DenseRows(np.asarray(arguments.matrix("rows", data)))

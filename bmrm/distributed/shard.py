@@ -219,7 +219,7 @@ class Shard(Dataset):
             own = row_offsets(offset, self.rows[group.rank])
         kinds = group.everyones(None if own is None else own.shape[1:])
         if any(kind != kinds[0] for kind in kinds):
-            raise DataError("offset: found others on some ranks, expected as many per row on all of them")
+            raise DataError("offset: found different numbers per row on the ranks, expected the same on all")
         return own
 
     def _weights(self, sample_weight: Any, class_weight: ClassWeight | None) -> Vector | None:

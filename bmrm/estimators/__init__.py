@@ -1,7 +1,7 @@
-"""scikit-learn's way in: `bmrm.solve` and `bmrm.select` as classifiers, regressors, a ranker and a detector.
+"""scikit-learn estimators: `bmrm.solve` and `bmrm.select` as classifiers, regressors, ranker and detector.
 
 An estimator only translates: scikit-learn validates X, y and weights, the core trains, and the certified
-model is turned into fitted attributes. Nothing else of the package imports it, and it is all of the package
+model is turned into fitted attributes. No other package imports it, and it is the only one
 that needs scikit-learn.
 """
 
@@ -14,7 +14,7 @@ except ImportError:
     _found = "0"
 
 if tuple(map(int, _found.split(".")[:2])) < OLDEST:
-    raise ImportError("bmrm.estimators needs scikit-learn 1.6 or later: the extra `sklearn`")
+    raise ImportError("bmrm.estimators needs scikit-learn 1.6 or later: pip install scikit-learn")
 
 from bmrm.estimators.classification import BMRMClassifier, BMRMClassifierCV  # noqa: E402
 from bmrm.estimators.novelty import BMRMOneClass  # noqa: E402

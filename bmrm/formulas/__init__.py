@@ -1,1 +1,1 @@
-"""The compiler of Python functions of a row: to machine code for CPUs, and by CUDA C++ for GPUs."""
+"""The compiler of Python functions of a row: to machine code for CPUs, and to CUDA C++ for GPUs."""

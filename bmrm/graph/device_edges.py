@@ -188,8 +188,18 @@ class DeviceEdgeRows:
     def sources_near(self, gpu: int) -> Any:
         return self._near_sources if gpu == self.gpu else self.sources
 
+    @property
+    def weight_bound(self) -> float:
+        return float(self._edges.strengths().max(initial=0.0))
+
+    def weights_near(self, gpu: int) -> Any:
+        return self._near_weights if gpu == self.gpu else self.weights
+
     def shares_near(self, gpu: int) -> Shares | None:
         return Shares(self._edges) if gpu == self.gpu else None
+
+    def count_reversed(self, step: int) -> tuple[int, int]:
+        return self._edges.count_reversed(step)
 
     def count_sources(self, n: int, threads: int) -> Indices:
         return self._edges.count_sources()

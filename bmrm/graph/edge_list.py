@@ -48,8 +48,18 @@ class EdgeRows(Protocol):
     def sources_near(self, gpu: int) -> Any:
         """Return sources for a matrix on a GPU: in its memory if they are there."""
 
+    @property
+    def weight_bound(self) -> float:
+        """At least the largest weight, and at most the largest sum of a source's."""
+
+    def weights_near(self, gpu: int) -> Any:
+        """Return weights for a matrix on a GPU: in its memory if they are there."""
+
     def shares_near(self, gpu: int) -> Any:
         """Return weights over the sums of their sources, by type, if they are on this GPU; else None."""
+
+    def count_reversed(self, step: int) -> tuple[int, int]:
+        """Return how many of every ``step``-th edge join two nodes, and of how many the reverse is there."""
 
     def count_sources(self, n: int, threads: int) -> Indices:
         """Return the number of edges that start at each of ``n`` nodes."""
@@ -93,15 +103,15 @@ class ListedEdges(Protocol):
 
     @property
     def directed(self) -> bool | None:
-        """See `EdgeList`."""
+        """See `ListedColumns`."""
 
     @property
     def both_ways(self) -> bool | None:
-        """See `EdgeList`."""
+        """See `ListedColumns`."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """See `EdgeList`."""
+        """See `ListedColumns`."""
 
     @property
     def weighted(self) -> bool:
@@ -150,8 +160,30 @@ class HostEdgeRows:
     def sources_near(self, gpu: int) -> Any:
         return self.sources
 
+    @property
+    def weight_bound(self) -> float:
+        assert self.weights is not None
+        return float(self.weights.max(initial=0.0))
+
+    def weights_near(self, gpu: int) -> Any:
+        return self.weights
+
     def shares_near(self, gpu: int) -> Any:
         return None
+
+    def count_reversed(self, step: int) -> tuple[int, int]:
+        starts, sources = self.starts, self.sources
+        edges = np.arange(0, len(sources), step)
+        u, v = sources[edges].astype(np.int64), np.searchsorted(starts, edges, "right") - 1
+        u, v = u[u != v], v[u != v]
+        # Binary search of v among the sources of edges to u.
+        low, high = starts[u], starts[u + 1]
+        for _ in range(len(sources).bit_length()):
+            middle = (low + high) // 2
+            before = (low < high) & (sources[np.minimum(middle, len(sources) - 1)] < v)
+            low, high = np.where(before, middle + 1, low), np.where(before | (low >= high), high, middle)
+        there = low < starts[u + 1]
+        return len(u), int(np.count_nonzero(sources[low[there]] == v[there]))
 
     def count_sources(self, n: int, threads: int) -> Indices:
         return _graph.count_nodes(np.ascontiguousarray(self.sources), n, threads)
@@ -181,15 +213,14 @@ class HostDegrees:
 
 
 @dataclass
-class EdgeList:
-    """A list of edges between numbered nodes, in main memory.
+class ListedColumns:
+    """A list of edges.
 
     Attributes
     ----------
-    source, target : ndarray of int32, shape (edges,)
-        Numbers of nodes, in range.
-    weight : ndarray of float64, shape (edges,), or None
-    labels : NodeLabels
+    source, target : array, shape (edges,)
+    weight : array, shape (edges,), or None
+    labels : NodeLabels or None
     directed : bool or None
         What the object says of itself; None if it does not say.
     both_ways : bool or None
@@ -198,10 +229,10 @@ class EdgeList:
         What a reader left open or out.
     """
 
-    source: NDArray[np.int32]
-    target: NDArray[np.int32]
-    weight: Vector | None
-    labels: NodeLabels
+    source: Any
+    target: Any
+    weight: Any
+    labels: Any
     directed: bool | None = None
     both_ways: bool | None = None
     notes: tuple[str, ...] = ()
@@ -212,6 +243,16 @@ class EdgeList:
     @property
     def weighted(self) -> bool:
         return self.weight is not None
+
+
+@dataclass
+class EdgeList(ListedColumns):
+    """A list of edges between numbered nodes, in main memory, in int32 and float64."""
+
+    source: NDArray[np.int32]
+    target: NDArray[np.int32]
+    weight: Vector | None
+    labels: NodeLabels
 
     def numbered(self, threads: int | None) -> EdgeList:
         """Return the edges, whose nodes have numbers."""

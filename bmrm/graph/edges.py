@@ -6,6 +6,7 @@ classes, so that neither is imported for a graph of another kind.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from bmrm.base import arguments
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
-from bmrm.graph.edge_list import EdgeList
+from bmrm.graph.edge_list import EdgeList, ListedColumns
 from bmrm.graph.labels import (
     NodeLabels,
     as_ids,
@@ -41,37 +42,12 @@ MAX_SHOWN = 10
 """Names of attributes that a message lists."""
 
 
-@dataclass
-class IdList:
-    """A list of edges between nodes that have no numbers yet.
+class IdList(ListedColumns):
+    """A list of edges between nodes that have no numbers yet, all in one memory.
 
-    Attributes
-    ----------
-    source, target : ndarray of integers or DeviceArray of int32 or int64, shape (edges,)
-        Ids. With ``labels`` they are numbers of nodes, in range or not.
-    weight : ndarray of float64 or DeviceArray of float32 or float64, shape (edges,), or None
-        In the memory of the ids.
-    labels : NodeLabels, or None
-        Those that were given; else nodes are those that occur.
-    directed : bool or None
-        See `EdgeList`, as for the others.
+    Ids are integers, or int32 or int64 on a GPU. With labels they are numbers of nodes, in range or not;
+    without, nodes are those that occur. Weights are float64, or float32 on a GPU.
     """
-
-    source: Any
-    target: Any
-    weight: Any
-    labels: NodeLabels | None
-    directed: bool | None = None
-    both_ways: bool | None = None
-    notes: tuple[str, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    @property
-    def weighted(self) -> bool:
-        """Whether edges have weights."""
-        return self.weight is not None
 
     def numbered(self, threads: int | None) -> EdgeList:
         """Return the edges in main memory, whose nodes have numbers."""
@@ -222,6 +198,8 @@ def _columns_of(given: Any) -> tuple[Any, ...]:
     if isinstance(given, list):
         return _columns_of_list(given)
     if not isinstance(given, tuple) or len(given) not in (2, 3) or any(isinstance(x, tuple) for x in given):
+        if isinstance(given, str | os.PathLike):
+            raise DataError("edges: found text, expected edges; bmrm.graph.read_graph reads files")
         what = "a tuple of tuples" if isinstance(given, tuple) and given else f"a {type(given).__name__}"
         raise DataError(f"edges: found {what}, expected {EXPECTED}")
     ends = (_ids("source", given[0]), _ids("target", given[1]))
@@ -236,7 +214,7 @@ def _columns_of_list(edges: list[Any]) -> tuple[Any, ...]:
     pairs = all(issubclass(kind, tuple) for kind in kinds) or (kinds <= {tuple, list} and lengths == {2})
     unclear = len(edges) <= 3 and not pairs  # they may be sources, targets and weights
     if len(lengths) > 1 or not lengths <= {2, 3} or unclear or kinds & {str, bytes, set, frozenset, dict}:
-        raise DataError(f"edges: found a list of other than pairs or triples, expected {EXPECTED}")
+        raise DataError(f"edges: found a list with other items than pairs or triples, expected {EXPECTED}")
     return tuple(list(column) for column in zip(*edges, strict=True))
 
 
@@ -354,7 +332,7 @@ def from_arrow(given: Any, how: Reading) -> EdgeList | IdList:
         table = given if isinstance(given, pyarrow.Table) else pyarrow.table(given)
         kept = [name for name in table.column_names if not _INDEX.fullmatch(name)]
     except (pyarrow.ArrowException, ValueError, TypeError) as error:
-        raise DataError(f"edges: found a table that is none ({' '.join(str(error).split())[:200]})") from None
+        raise DataError(f"edges: found a damaged table ({' '.join(str(error).split())[:200]})") from None
     if len(kept) < 2:
         raise DataError(f"edges: found {len(kept)} columns, expected source, target and maybe weight")
     places = [table.column_names.index(name) if kept.count(name) == 1 else -1 for name in kept]
@@ -424,5 +402,5 @@ def import_pyarrow() -> Any:
     try:
         import pyarrow
     except ImportError:
-        raise ParameterError("edges: found an Arrow table without pyarrow, expected it installed") from None
+        raise ParameterError("edges: an Arrow table needs pyarrow: pip install pyarrow") from None
     return pyarrow

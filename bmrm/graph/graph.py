@@ -255,7 +255,7 @@ class Graph:
         return self._rows
 
     def leave_gpu(self) -> None:
-        """Move the edges to main memory: matrices need the room."""
+        """Move the edges to main memory, to free GPU memory for matrices."""
         self._rows = self._rows.on_host()
 
     def _check_different(self) -> None:
@@ -502,7 +502,7 @@ class Graph:
         return {**parts, "total": sum(parts.values())}
 
     def report(self) -> dict[str, Any]:
-        """Return figures of the graph, for people and for JSON."""
+        """Return properties of the graph, for people and for JSON."""
         into = np.diff(self._starts)
         strength, out = self.out_strength()[self.own], self.count_out_edges()[self.own]
         counted = [strength == 0, into == 0, (into == 0) & (out == 0), self._sources == self.targets()]

@@ -31,7 +31,6 @@ from bmrm.graph.components import has_unique_leader
 from bmrm.graph.graph import Graph
 from bmrm.graph.keywords import suggesting
 from bmrm.graph.page_rank import check_limits, require_room, uses_weights
-from bmrm.graph.peers import total_of
 from bmrm.graph.results import NO_WORK, Hits
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.matrix.gpu.memory import parse_memory_size
@@ -142,9 +141,7 @@ def has_edges(graph: Graph, weighted: bool) -> bool:
     """Return whether any edge counts."""
     if not weighted:
         return graph.n_edges > 0
-    _, _, weights = graph.edges_by_target
-    assert weights is not None
-    return total_of(graph.peers, int(np.count_nonzero(weights))) > 0
+    return float(graph.peers.largest(np.array([graph.rows.weight_bound]))[0]) > 0
 
 
 class Triplet(NamedTuple):

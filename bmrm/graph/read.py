@@ -135,21 +135,11 @@ def read_graph(
 
 def note_of_direction(graph: Graph) -> tuple[str, ...]:
     """Return a note if the edges of a directed graph may be those of an undirected one, listed once."""
-    starts, sources, _ = graph.edges_by_target
-    step = max(1, len(sources) // MAX_LOOKED_AT)
-    looked_at = np.arange(0, len(sources), step)
-    u, v = sources[looked_at].astype(np.int64), np.searchsorted(starts, looked_at, "right") - 1
-    u, v = u[u != v], v[u != v]
-    # Binary search of v among the sources of edges to u.
-    low, high = starts[u], starts[u + 1]
-    for _ in range(int(graph.n_edges).bit_length()):
-        middle = (low + high) // 2
-        before = (low < high) & (sources[np.minimum(middle, len(sources) - 1)] < v)
-        low, high = np.where(before, middle + 1, low), np.where(before | (low >= high), high, middle)
-    found = low < starts[u + 1]
-    if not len(u) or (sources[np.minimum(low, len(sources) - 1)] == v)[found].any():
+    step = max(1, graph.n_edges // MAX_LOOKED_AT)
+    looked_at, both_ways = graph.rows.count_reversed(step)
+    if not looked_at or both_ways:
         return ()
-    every = "every edge is" if step == 1 else f"{len(u)} edges that were looked at are"
+    every = "every edge is" if step == 1 else f"{looked_at} edges that were looked at are"
     return (f"{every} there in one direction; directed=False (--undirected) reads an undirected graph",)
 
 

@@ -126,7 +126,9 @@ class GraphShard(Graph):
         if given:
             sums = group.everyones(_checksum(edges.labels))
             if len(set(sums)) > 1:
-                raise ParameterError("labels: found others on one rank than on another")
+                raise ParameterError(
+                    "labels: found different labels on different ranks, expected the same on all"
+                )
         else:
             edges = number_together(group, edges)
         has_weights = group.everyones(None if len(edges.source) == 0 else edges.weight is not None)

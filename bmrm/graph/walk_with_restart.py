@@ -16,6 +16,7 @@ from bmrm.base.vectors import Indices, Vector
 from bmrm.errors import ParameterError
 from bmrm.graph.backends.base import Restarts, Transitions, Walk
 from bmrm.graph.backends.choose import transitions_of
+from bmrm.graph.backends.host import HOST_BATCH
 from bmrm.graph.fixed_point import Callback, Collect, FixedPoint, Goal, Outcome
 from bmrm.graph.graph import Graph
 from bmrm.graph.keywords import suggesting
@@ -28,10 +29,6 @@ from bmrm.matrix.gpu.placement import Placement
 
 MAX_BATCH = 32
 """Columns of one read of the matrix."""
-
-DEFAULT_BATCH = 16
-"""A query costs 19 ms of 16, 21 of 8 and 30 to 40 alone on slashdot's graph; 85, 87 and 140 on an R-MAT graph
-of scale 20."""
 
 
 @suggesting
@@ -73,7 +70,8 @@ def random_walk(
     undirected : bool, default False
         Walk along edges in both directions.
     batch : int, optional
-        Number of queries per read of the matrix, 1 to 32. Default: up to 16.
+        Number of queries per read of the matrix, 1 to 32. Default: up to 16 on a CPU, and up to 32 on a GPU
+        if there is room for their vectors.
     dangling : dict, series of pandas or array_like, optional
         Where dangling nodes send their share. Default: back to the query.
     weighted, tol, missing, max_iter, max_time, method, device, gpu_mem, callback
@@ -114,8 +112,7 @@ def random_walk(
             limit = parse_memory_size(gpu_mem)
             goal = make_goal(tol, top, max_iter, max_time, method, callback, damping)
             both_ways = arguments.flag("undirected", undirected)
-            size = DEFAULT_BATCH if batch is None else arguments.integer("batch", batch)
-            if not 1 <= size <= MAX_BATCH:
+            if batch is not None and not 1 <= arguments.integer("batch", batch) <= MAX_BATCH:
                 raise ParameterError(f"batch: found {batch}, expected 1 to {MAX_BATCH}")
             starts = [_restart_of(query, graph, missing) for query in wanted]
             u = restart_vector("dangling", dangling, graph, missing)
@@ -125,7 +122,7 @@ def random_walk(
                 "queries": wanted,
                 "damping": damping,
                 "undirected": undirected,
-                "batch": size,
+                "batch": batch,
                 "dangling": u,
                 "weighted": weighs,
                 "gpu_mem": limit,
@@ -133,9 +130,10 @@ def random_walk(
             }
         )
         graph = graph.undirected() if both_ways else graph
-        require_room(graph, "random walks", min(size, len(starts)))
+        require_room(graph, "random walks", min(batch or HOST_BATCH, len(starts)))
         weighs = weighs and graph.weighted
-        transitions, placement = transitions_of(graph, weighs, device, min(size, len(starts)), limit)
+        transitions, placement = transitions_of(graph, weighs, device, len(starts), limit, batch)
+        size = transitions.batch if batch is None else batch
         outcomes, everything, n_products = _run_in_batches(
             transitions, starts, u, size, damping, goal, began + max_time
         )

@@ -63,7 +63,7 @@ def read_table(
     try:
         import pyarrow
     except ModuleNotFoundError:
-        raise ParameterError(f"{kind}: needs the package pyarrow (the extra `arrow`)") from None
+        raise ParameterError(f"{kind} needs pyarrow: pip install pyarrow") from None
     except ImportError as error:  # as that it needs another release of NumPy
         raise ParameterError(f"{kind}: the package pyarrow cannot be imported: {error}") from None
     try:

@@ -115,7 +115,7 @@ class Csr(NamedTuple):
 
     @classmethod
     def of(cls, X: Any) -> Csr | None:
-        """Return a matrix of ours as it is, another sparse one converted.
+        """Return a `Csr` unchanged, and convert another sparse matrix.
 
         Parameters
         ----------

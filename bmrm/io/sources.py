@@ -184,9 +184,7 @@ def _zstd(file: BinaryIO, name: str) -> Iterator[bytes]:
     try:
         import zstandard
     except ImportError:
-        raise DataError(
-            f"{name}: found zstd data, expected the package zstandard to be installed (pip install zstandard)"
-        ) from None
+        raise DataError(f"{name}: zstd data need zstandard: pip install zstandard") from None
     return _zstd_blocks(file, zstandard)
 
 

@@ -128,7 +128,7 @@ def choose_weight_layout(
         )
     if comm is None:
         if weights != "auto":
-            raise ParameterError("weights: goes with comm, found one process")
+            raise ParameterError("weights: needs comm, found one process")
         return "replicated"
     whole_cuts = feature_lambda is not None or prior is not None
     shape: tuple[int, ...] = getattr(X, "shape", ())

@@ -30,7 +30,7 @@ def intercept_of(loss: Loss, *, fit: bool, penalize: bool, scaling: float) -> In
     fit, penalize = flag("fit_intercept", fit), flag("penalize_intercept", penalize)
     scaling = number("intercept_scaling", scaling)
     if penalize and not fit:
-        raise ParameterError("penalize_intercept: goes with fit_intercept")
+        raise ParameterError("penalize_intercept: needs fit_intercept")
     if not (scaling > 0.0 and scaling * scaling < np.inf):
         raise ParameterError(
             f"intercept_scaling: found {number_text(scaling)}, "
@@ -43,7 +43,7 @@ def intercept_of(loss: Loss, *, fit: bool, penalize: bool, scaling: float) -> In
         raise ParameterError(f"loss {loss.name}: takes no intercept, {loss.no_intercept}")
     free = fit and not penalize
     if isinstance(loss, Structured) and fit:
-        raise ParameterError("fit_intercept: a structured loss has what intercepts its oracle gives it")
+        raise ParameterError("fit_intercept: the oracle of a structured loss defines its intercepts")
     return Intercept(free, scaling if penalize else None)
 
 

@@ -143,7 +143,7 @@ class Origin:
             raise ParameterError("checkpoint: a structured loss has none, its examples have no checksum")
         if pieces_of(self.data) != self.pieces:
             raise ParameterError(
-                "checkpoint: the data set has got other labels, weights, offsets or groups since"
+                "checkpoint: labels, weights, offsets or groups of the data set have changed since"
             )
         labels, _ = backend_of(self.data).labels(self.loss)
         return {**of_data(self.data, labels, self.loss), **self.checksums}

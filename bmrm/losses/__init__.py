@@ -121,5 +121,5 @@ def get(loss: str | Loss, **params: Any) -> Loss:
         return loss
     if not isinstance(loss, str) or loss not in LOSSES:
         hint = suggest(loss, NAMES) if isinstance(loss, str) else ""
-        refuse("loss", loss, f"one of {', '.join(NAMES)}{hint}")
+        refuse("loss", loss, f"one of bmrm.losses.NAMES{hint}" if hint else f"one of {', '.join(NAMES)}")
     return LOSSES[loss](**params)

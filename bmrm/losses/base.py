@@ -48,7 +48,7 @@ SUMS_OVER_RANKS = "sums over ranks"
 
 
 class About(NamedTuple):
-    """What the documentation says about a loss, besides its docstring.
+    """The entry of a loss in the documentation, in addition to its docstring.
 
     Attributes
     ----------

@@ -84,6 +84,10 @@ def distinct_labels(y: Any, n_samples: int, loss: Loss, weights: Vector | None =
     return np.unique(each)
 
 
+def _no_labels(loss: Loss) -> DataError:
+    return DataError(f"loss {loss.name}: found no labels, expected one per row (bmrm-train --labels FILE)")
+
+
 def append_labels(y: Any, labels: Labels) -> Any:
     """Append one row for each of ``labels`` to labels converted by `convert_label_sets`."""
     if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] > 1:
@@ -96,7 +100,7 @@ def append_labels(y: Any, labels: Labels) -> Any:
 def row_labels(y: Any, n_samples: int, loss: Loss) -> Labels:
     """Convert labels, one per row: classes in their own type, numbers to float64."""
     if y is None:
-        raise DataError(f"loss {loss.name}: labels are missing")
+        raise _no_labels(loss)
     if isinstance(y, list) and any(isinstance(label, tuple) for label in y):
         raise DataError(f"loss {loss.name}: found several labels per row, expected one")
     if loss.task in ("binary", "multiclass"):
@@ -181,5 +185,5 @@ def convert_label_sets(y: Any, loss: Loss) -> Any:
     if loss.task not in ("multilabel", "label_ranking"):
         return y
     if y is None:
-        raise DataError(f"loss {loss.name}: labels are missing")
+        raise _no_labels(loss)
     return label_sets(y)

@@ -81,7 +81,7 @@ class ClassLoss(NamedLoss):
         return _losses.ClassRisk(self.name, y, K, None, weights, scale, threads)
 
     def soften(self, y: Vector, weights: Vector | None, scale: float, threads: int, K: int) -> SoftRisk:
-        """Bind the softened loss, of which the intercepts of the classes are minimised out.
+        """Bind the smoothed loss, from which the intercepts of the classes are minimised out.
 
         Parameters
         ----------

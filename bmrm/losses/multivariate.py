@@ -127,8 +127,7 @@ class _AtK(_ContingencyLoss):
         super().__init__(**params)
         if self.parameter_value >= 1.0 and not self.parameter_value.is_integer():
             raise ParameterError(
-                f"k: found {number_text(self.parameter_value)}, "
-                "expected a whole number, or a fraction below 1"
+                f"k: found {number_text(self.parameter_value)}, expected an integer, or a fraction below 1"
             )
 
     def count(self, rows: int) -> int:

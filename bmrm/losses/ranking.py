@@ -193,7 +193,7 @@ class Ndcg(_GainLoss):
         super().__init__(**params)
         if self.parameter_value < 1.0 or not self.parameter_value.is_integer():
             raise ParameterError(
-                f"k: found {number_text(self.parameter_value)}, expected a whole number of at least 1"
+                f"k: found {number_text(self.parameter_value)}, expected an integer of at least 1"
             )
 
     @property

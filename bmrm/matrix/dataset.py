@@ -39,7 +39,7 @@ class Dataset:
     change while the data set, or a result trained on it, is in use. Labels, weights, offsets and groups are
     copied.
 
-    X that is on a GPU, an array of CuPy, PyTorch, JAX or Numba or a matrix of CuPy or PyTorch in compressed
+    An X on a GPU, an array of CuPy, PyTorch, JAX or Numba or a matrix of CuPy or PyTorch in compressed
     rows, is read there, and device="auto" is that GPU. Its values must be float32 or float64, by rows.
 
     Parameters
@@ -300,7 +300,7 @@ def unpacked(
         return X, y, offset, groups
     if dtype is not None and value_type(dtype) == np.float32 and X.dtype != "float32":
         raise ParameterError(
-            f"dtype: found float32 for data that were read as {X.dtype}, expected it where they are read"
+            f"dtype: found float32 for data that were read as {X.dtype}, expected dtype= of the reader"
         )
     return (
         X.X,

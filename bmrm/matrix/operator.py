@@ -44,7 +44,7 @@ class _Resident(NamedTuple):
 class Operator(LinearOperator):  # type: ignore[misc]
     """X and its transpose as a SciPy LinearOperator, resident on a CPU or a GPU in formats that suit X.
 
-    Solvers that only multiply take it in the place of X: `lsqr`, `lsmr`, `svds` and `cg` of SciPy, PyLops,
+    Solvers that only multiply accept it in place of X: `lsqr`, `lsmr`, `svds` and `cg` of SciPy, PyLops,
     and those of CuPy if X is on a GPU. X is copied to the device and prepared once. On a GPU the format and
     the kernel of each of the two products are chosen by a model of the device, and by timing.
 
@@ -167,7 +167,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory of the device that the matrix takes."""
+        """Bytes of device memory of the matrix."""
         return self._resident.matrix.nbytes
 
     @property
@@ -209,7 +209,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
         choice.save(path)
 
     def explain(self) -> str:
-        """Return how X is stored; on a GPU also the candidates for each product, and how they were judged.
+        """Return how X is stored; on a GPU also the candidates for each product, with their times.
 
         A line per candidate has its predicted and measured time; ``*`` marks the one in use. With kernels
         that were remembered or given, only these are listed.

@@ -85,7 +85,7 @@ def _check_sum(weights: Vector) -> None:
 
 def _validate_labels(y: Any, n_samples: int) -> Labels:
     if y is None:
-        raise DataError("class_weight: labels are missing")
+        raise DataError("class_weight: found no labels, expected one per row")
     return label_vector("labels", y, n_samples)
 
 

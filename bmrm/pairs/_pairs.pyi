@@ -42,6 +42,7 @@ class PairCounter:
         bounds: npt.NDArray[np.float64],
         kernel: str,
         images: str = "nearest",
+        threads: int | None = None,
     ) -> Self: ...
     @property
     def tasks(self) -> int: ...
@@ -53,7 +54,7 @@ class PairCounter:
         self, first: int, last: int, threads: int | None = None
     ) -> tuple[npt.NDArray[np.int64], float, float]: ...
 
-def near_order(points: PlacedPoints, leaf: int) -> npt.NDArray[np.int64]: ...
+def near_order(points: PlacedPoints, leaf: int, threads: int | None = None) -> npt.NDArray[np.int64]: ...
 
 SHAPES: tuple[str, ...]
 DENSITY_TILE: int

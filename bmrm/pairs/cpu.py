@@ -35,12 +35,18 @@ class HostPairs:
         return PlacedPoints(coordinates, box, order=order)
 
     def counter(
-        self, a: PlacedPoints, b: PlacedPoints | None, bounds: Vector, kernel: str, images: str
+        self,
+        a: PlacedPoints,
+        b: PlacedPoints | None,
+        bounds: Vector,
+        kernel: str,
+        images: str,
+        threads: int | None,
     ) -> PairCounter:
-        return PairCounter(a, b, bounds, kernel, images)
+        return PairCounter(a, b, bounds, kernel, images, threads)
 
-    def near_order(self, coordinates: Vector, leaf: int) -> Indices:
-        return near_order(self.place(coordinates, np.zeros(len(coordinates))), leaf)
+    def near_order(self, coordinates: Vector, leaf: int, threads: int | None) -> Indices:
+        return near_order(self.place(coordinates, np.zeros(len(coordinates))), leaf, threads)
 
     def density_sums(self, y: Vector, weights: Vector, light: bool) -> DensitySums:
         return DensitySums(y, weights, light=light)

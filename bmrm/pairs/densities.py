@@ -120,7 +120,7 @@ def kde(
     threads: int | None = None,
     progress: Callable[[float], object] | None = None,
 ) -> Density:
-    """Estimate the density of which points are a sample.
+    """Estimate the density from which points were drawn.
 
     Parameters
     ----------
@@ -325,9 +325,9 @@ class _Smoother:
         self, passes: PairPasses, threads: int | None, progress: Callable[[float], object] | None
     ) -> Density:
         """Return the logarithms of the densities, computed on a device."""
-        order = passes.near_order(self._y, DENSITY_TILE)
+        order = passes.near_order(self._y, DENSITY_TILE, threads)
         self._sums = passes.density_sums(self._y[:, order], self._weights[order], self.light)
-        order = passes.near_order(self._x, DENSITY_GROUP)
+        order = passes.near_order(self._x, DENSITY_GROUP, threads)
         if self._count * len(order) < MIN_SHARED_PAIRS:
             threads = 1
         groups = max(1, int(passes.density_pairs / self._count / DENSITY_GROUP))

@@ -49,11 +49,13 @@ class DevicePairs:
             check_finite("x", x.numpy())
         return self._cuda.PlacedPoints(x, box, by_points=True, device=self._number)
 
-    def counter(self, a: Any, b: Any, bounds: Vector, kernel: str, images: str) -> Counter:
+    def counter(
+        self, a: Any, b: Any, bounds: Vector, kernel: str, images: str, threads: int | None
+    ) -> Counter:
         found: Counter = self._cuda.PairCounter(a, b, bounds, kernel, images)
         return found
 
-    def near_order(self, coordinates: Vector, leaf: int) -> Indices:
+    def near_order(self, coordinates: Vector, leaf: int, threads: int | None) -> Indices:
         return np.arange(coordinates.shape[1])  # no tile is left out
 
     def density_sums(self, y: Vector, weights: Vector, light: bool) -> DensityPasses:

@@ -3,7 +3,7 @@
 `bmrm.pairs.histograms` and its plan talk to `PairPasses` only: `bmrm.pairs.cpu` has those of the CPU,
 `bmrm.pairs.gpu` those of a GPU. A counter has tasks, whose numbers depend on the points alone. Ranges of them
 are counted one after the other; between two, signals are looked at and progress is shown. Ranks take ranges
-in turn. All that is added are whole numbers, so that it does not matter who counted what, and in which order.
+in turn. All that is added are integers, so that it does not matter who counted what, and in which order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bmrm.distributed.ranks import AllRanks
     from bmrm.pairs.work import Rate
 
-RANGE_SECONDS = 0.05
+RANGE_SECONDS = 0.1
 """Time that a range of tasks should take: signals wait as long, and threads for each other at its end."""
 
 GROWTH = 16
@@ -186,11 +186,13 @@ class PairPasses(Protocol):
         """Copy points to the device: coordinates of shape (d, n), lengths of axes, 0 for open ones."""
         ...
 
-    def counter(self, a: Any, b: Any, bounds: Vector, kernel: str, images: str) -> Counter:
+    def counter(
+        self, a: Any, b: Any, bounds: Vector, kernel: str, images: str, threads: int | None
+    ) -> Counter:
         """Prepare to count the pairs of a with b, or of a with itself if b is None."""
         ...
 
-    def near_order(self, coordinates: Vector, leaf: int) -> Indices:
+    def near_order(self, coordinates: Vector, leaf: int, threads: int | None) -> Indices:
         """Return an order in which so many neighbours are close, if sums of kernels are faster by it."""
         ...
 

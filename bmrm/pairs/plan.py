@@ -251,7 +251,7 @@ def _prepare_kernel(
     passes.require(needed, f"counting {question.points} points in {bins} bins")
     a = question.a.placed(passes)
     b = None if question.b is None else question.b.placed(passes)
-    counter = passes.counter(a, b, question.bins.counted, kernel, question.images)
+    counter = passes.counter(a, b, question.bins.counted, kernel, question.images, threads)
     _, seconds = _seconds(passes, question, kernel, counter.candidates, threads)
     plan = PairPlan(passes.device, kernel, counter.candidates, seconds, needed, reason)
     return Prepared(plan, counter)

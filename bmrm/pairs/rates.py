@@ -59,10 +59,9 @@ def _measure(passes: PairPasses, kernel: str, axes: int, bins: int, crowd: int =
     reach = 2.0 * (crowd / points.shape[1]) ** (1.0 / axes) if crowd else math.sqrt(axes)
     placed = passes.place(points, np.zeros(axes))
     bounds = np.linspace(0.0, reach, bins + 1) ** 2
-    passes.counter(placed, None, bounds, kernel, "nearest").count(
-        0, 1, 1
-    )  # starts what the first call has to
+    # Starts what the first call has to.
+    passes.counter(placed, None, bounds, kernel, "nearest", 1).count(0, 1, 1)
     began = passes.clock()
-    counter = passes.counter(placed, None, bounds, kernel, "nearest")
+    counter = passes.counter(placed, None, bounds, kernel, "nearest", 1)
     _, candidates, _ = counter.count(0, counter.tasks, 1)
     return max(1e-9, passes.clock() - began), candidates

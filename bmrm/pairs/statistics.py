@@ -348,7 +348,7 @@ class Statistic:
 
 
 def statistic(function: Callable[..., Any]) -> Statistic:
-    """Make a statistic of a function of two points.
+    """Make a statistic from a function of two points.
 
     Parameters
     ----------

@@ -101,7 +101,7 @@ class Reduction(CompiledFunction):
         Returns
         -------
         namedtuple
-            The results by name. Sums of real numbers are float64, of whole numbers int64. Of no rows, a sum
+            The results by name. Sums of real numbers are float64, of integers int64. Of no rows, a sum
             is 0, a minimum infinity, and what is set with it -1 or NaN.
 
         Raises
@@ -123,7 +123,7 @@ class Reduction(CompiledFunction):
 
 
 def reduction(function: Callable[..., Any]) -> Reduction:
-    """Make a reduction of a row function.
+    """Make a reduction from a row function.
 
     Parameters
     ----------
@@ -160,10 +160,10 @@ def reduction(function: Callable[..., Any]) -> Reduction:
 
 
 def operator(*, init: float) -> Callable[[Callable[[Any, Any], Any]], FunctionOperator]:
-    """Make an operator of a function of two numbers, by which row functions combine results.
+    """Make a reduction operator from a function of two numbers.
 
     A row function that writes ``out = f(out, e)`` combines ``out`` by the operator f, which is compiled as a
-    row function is, and works in float64 or with whole numbers of 64 bits. You guarantee that f is
+    row function is, and works in float64 or with integers of 64 bits. You guarantee that f is
     associative and commutative: values are combined in an order that is fixed, but not that of the rows.
 
     Parameters
@@ -181,7 +181,7 @@ def operator(*, init: float) -> Callable[[Callable[[Any, Any], Any]], FunctionOp
     ------
     ReductionError
         If the function does not combine two numbers, or has something that a row function cannot have, or
-        whole numbers divided or shifted by something that is not a constant.
+        integers divided or shifted by something that is not a constant.
 
     Examples
     --------
@@ -200,7 +200,7 @@ def operator(*, init: float) -> Callable[[Callable[[Any, Any], Any]], FunctionOp
     if not whole and not isinstance(init, (float, np.floating)):
         raise ReductionError(f"operator: found init={init!r}, expected a number")
     if whole and not LEAST_INT <= init <= GREATEST_INT:
-        raise ReductionError(f"operator: found init={init}, expected a whole number of at most 64 bits")
+        raise ReductionError(f"operator: found init={init}, expected an integer of at most 64 bits")
 
     def make(function: Callable[[Any, Any], Any]) -> FunctionOperator:
         made = operator_of(function, int(init) if whole else float(init))

@@ -1,8 +1,11 @@
 """Options of Sphinx for the pages that scripts/docs_site.py prepares. Nothing is downloaded."""
 
+import inspect
 import sys
 from pathlib import Path
 from typing import Any
+
+from sphinx.util.inspect import stringify_signature
 
 import bmrm
 
@@ -38,6 +41,8 @@ nitpick_ignore_regex = [("py:.*", r"(array_api|math|mpi4py|numpy|petsc4py|scipy|
 
 myst_heading_anchors = 6
 
+copybutton_exclude = ".linenos, .gp"  # prompts are not copied
+
 html_theme = "pydata_sphinx_theme"
 html_static_path = [str(Path(__file__).parent / "_static")]
 html_css_files = ["site.css"]
@@ -55,11 +60,23 @@ html_context = {"default_mode": "auto"}
 
 
 def skip(app: Any, kind: str, name: str, found: object, skipped: bool, options: Any) -> bool | None:
-    """Leave out what scikit-learn adds to classes, and the fields of named tuples, which are attributes."""
+    """Leave out what scikit-learn, or its stand-in, adds to classes, and the fields of named tuples."""
     made = name.startswith("set_") and name.endswith("_request")
+    made |= str(getattr(found, "__module__", "")).startswith("sphinx.")
     return True if made or name == "get_metadata_routing" or type(found).__name__ == "_tuplegetter" else None
+
+
+def signature(
+    app: Any, kind: str, name: str, found: Any, options: Any, given: str, returned: str
+) -> tuple[str, str] | None:
+    """Return the parameters of a class's own ``__init__``, which a ``__new__`` of a base class would hide."""
+    if kind != "class" or "__init__" not in vars(found):
+        return None
+    _, *parameters = inspect.signature(found.__init__).parameters.values()
+    return stringify_signature(inspect.Signature(parameters), show_annotation=False), returned
 
 
 def setup(app: Any) -> None:
     """Connect what Sphinx calls."""
     app.connect("autodoc-skip-member", skip)
+    app.connect("autodoc-process-signature", signature)

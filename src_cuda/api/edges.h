@@ -89,6 +89,9 @@ typedef struct {
     const double* weights;   // NULL if all are 1
 } bb_edge_rows;
 BB_API bb_status bb_edges_rows(bb_edges* edges, bb_edge_rows* rows);
+// Looks at every `step`-th edge of the rows.
+// counts: (2), set to how many join two nodes, and to how many of these have their reverse.
+BB_API bb_status bb_edges_reversed(bb_edges* edges, int64_t step, int64_t* counts);
 // counts: a number per node on the host, set to how many edges start there.
 BB_API bb_status bb_edges_count_sources(bb_edges* edges, int64_t* counts);
 // sums: a number per node on the host, set as by `add_weights_by_source` of adjacency.h.

@@ -422,6 +422,13 @@ bb_status bb_edges_rows(bb_edges* edges, bb_edge_rows* rows) {
                      [&](bb_edges& held) { *rows = {held.ptr.data(), held.col.data(), held.val.data()}; });
 }
 
+bb_status bb_edges_reversed(bb_edges* edges, int64_t step, int64_t* counts) {
+    return on_handle(edges, [&](bb_edges& held) {
+        held.count_pairs(counts, count_reversed, held.ptr.data(), held.col.data(), held.nodes,
+                         (held.col.size() + step - 1) / step, step);
+    });
+}
+
 bb_status bb_edges_count_sources(bb_edges* edges, int64_t* counts) {
     return on_handle(edges, [&](bb_edges& held) { held.fetch(held.count_sources(), counts); });
 }

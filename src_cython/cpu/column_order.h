@@ -19,8 +19,6 @@ namespace bmrm {
 
 /// Number of columns for which the second level of cache has room, besides what streams through it.
 constexpr i64 kNearColumns = 1 << 15;
-/// Number of columns whose weights share a cache line.
-constexpr i64 kColumnsPerLine = 8;
 
 /// Minimum number of entries that pays for the copy of the values.
 constexpr i64 kMinOrderedEntries = i64{1} << 20;

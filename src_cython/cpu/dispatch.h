@@ -10,10 +10,10 @@ namespace bmrm {
 /// (sparse_kernels.h). Callers do not know the types.
 struct SparseKernels {
     void (*rows)(const i64* ptr, const void* idx, const void* val, i64 nnz, i64 begin, i64 end,
-                 const double* w, bool add, double* out);
+                 const double* w, bool add, bool far, double* out);
     void (*rows_by_length)(const i64* ptr, const void* idx, const void* val, i64 nnz, i64 begin,
-                           const std::uint16_t* order, i64 count, const double* w, double* out);
-    double (*span)(const void* idx, const void* val, i64 nnz, i64 lo, i64 hi, const double* w);
+                           const std::uint16_t* order, i64 count, const double* w, bool far, double* out);
+    double (*span)(const void* idx, const void* val, i64 nnz, i64 lo, i64 hi, const double* w, bool far);
     double (*lone)(const void* idx, const void* val, i64 nnz, i64 lo, i64 hi, const double* w);
     void (*add_lone)(const void* idx, const void* val, i64 lo, i64 hi, double c, double* w);
     void (*lone_many)(const void* idx, const void* val, i64 lo, i64 hi, const double* W, i64 ld, double* out);
@@ -25,7 +25,7 @@ struct SparseKernels {
     void (*rows_split)(const i64* ptr, const void* idx, const void* val, i64 nnz, i64 begin, i64 end,
                        const i64* bound, i64 parts, const double* w, double* const* out);
     void (*scatter)(const i64* at, i64 stride, const void* idx, const void* val, i64 begin, i64 end,
-                    const double* r, bool skip, bool unlike, i64 ahead, double* acc);
+                    const double* r, bool skip, bool unlike, bool far, i64 ahead, double* acc);
     void (*add_pairs)(const i64* ptr, const void* idx, const void* val, i64 begin, i64 end, const double* s,
                       i64 d, double* pairs, double* squares);
     void (*rows_many[kWidths])(const i64* ptr, const void* idx, const void* val, i64 begin, i64 end,

@@ -46,6 +46,9 @@ constexpr i64 kFetchAhead = 256;
 /// The same for rows of sums, each of which takes a cache line or more.
 constexpr i64 kSumsAhead = 32;
 
+/// Number of columns whose weights share a cache line.
+constexpr i64 kColumnsPerLine = 8;
+
 /// Rows with values of up to this length are summed eight at a time if lengths are unlike.
 constexpr i64 kTinyRow = 8;
 

@@ -7,11 +7,12 @@
 namespace bmrm {
 namespace BMRM_ISA {
 
-/// Prefetches x[idx[0]] to x[idx[n - 1]] for reading or writing, if x is long.
+/// Prefetches x[idx[0]] to x[idx[n - 1]] for reading or writing, if x is long and they are `far` apart.
 template <int Write, class I>
-BMRM_INLINE void fetch_places(const double* x, const I* idx, i64 n) {
+BMRM_INLINE void fetch_places(const double* x, const I* idx, i64 n, bool far) {
     if constexpr (sizeof(I) == 4)
-        for (i64 u = 0; u < n; ++u) __builtin_prefetch(x + idx[u], Write);
+        if (far)
+            for (i64 u = 0; u < n; ++u) __builtin_prefetch(x + idx[u], Write);
 }
 
 /// The cache level that the entries of a row are prefetched into: only L2 if there are values, which would
@@ -22,7 +23,7 @@ constexpr int kLevel = std::is_same_v<V, One> || sizeof(I) == 1 ? kIntoL1 : kInt
 /// The sum over k in [lo, hi) of val[k] * w[idx[k]]; nnz is the length of val. Prefetches what follows in
 /// memory, unless the row is a `lone` one.
 template <bool lone = false, class I, class V>
-BMRM_INLINE double dot(const I* idx, const V* val, i64 lo, i64 hi, i64 nnz, const double* w) {
+BMRM_INLINE double dot(const I* idx, const V* val, i64 lo, i64 hi, i64 nnz, const double* w, bool far) {
     constexpr bool ones = std::is_same_v<V, One>;
     Pack<8> sum, gathered, values;
     sum.clear();
@@ -31,7 +32,7 @@ BMRM_INLINE double dot(const I* idx, const V* val, i64 lo, i64 hi, i64 nnz, cons
         if constexpr (!lone) {
             __builtin_prefetch(idx + k + kAhead, 0, kLevel<I, V>);
             if constexpr (!ones) __builtin_prefetch(val + k + kAhead, 0, kLevel<I, V>);
-            fetch_places<0>(w, idx + k + kFetchAhead, 8);
+            fetch_places<0>(w, idx + k + kFetchAhead, 8, far);
         }
         gathered.gather(w, idx + k);
         if constexpr (ones) {
@@ -42,7 +43,7 @@ BMRM_INLINE double dot(const I* idx, const V* val, i64 lo, i64 hi, i64 nnz, cons
         }
     }
     if (k < hi) {
-        if constexpr (!lone) fetch_places<0>(w, idx + k + kFetchAhead, hi - k);
+        if constexpr (!lone) fetch_places<0>(w, idx + k + kFetchAhead, hi - k, far);
         gathered.gather(w, idx + k);
         if constexpr (!ones) {
             values.read_tail(val + k, hi - k, nnz - k);
@@ -56,17 +57,18 @@ BMRM_INLINE double dot(const I* idx, const V* val, i64 lo, i64 hi, i64 nnz, cons
 
 template <class I, class V>
 struct Sparse {
-    /// out[i] = row i . w for i in [begin, end), added to out[i] if `add`.
+    /// out[i] = row i . w for i in [begin, end), added to out[i] if `add`. `far`: whether the places of
+    /// consecutive entries are far apart, so that they are worth fetching; here and below.
     BMRM_TARGET static void rows(const i64* ptr, const void* indices, const void* values, i64 nnz, i64 begin,
-                                 i64 end, const double* w, bool add, double* out) {
+                                 i64 end, const double* w, bool add, bool far, double* out) {
         const I* idx = static_cast<const I*>(indices);
         const V* val = static_cast<const V*>(values);
         i64 i = begin;
         if constexpr (std::is_same_v<V, One>)
             for (; i + 8 <= end; i += 8)
-                if (!short_rows(ptr + i, idx, w, add, out + i))
+                if (!short_rows(ptr + i, idx, w, add, far, out + i))
                     for (i64 row = i; row < i + 8; ++row)
-                        whole_row(ptr + row, idx, val, nnz, w, add, out + row);
+                        whole_row(ptr + row, idx, val, nnz, w, add, far, out + row);
         if constexpr (!std::is_same_v<V, One>)
             for (; !add && i + 8 <= end; i += 8) {
                 if (ptr[i + 8] - ptr[i] >= 8 * kLoopRow) {
@@ -74,7 +76,7 @@ struct Sparse {
                         if (length_of(ptr, row) < kLoopRow)
                             out[row] = short_row(ptr + row, idx, val, w);
                         else
-                            whole_row(ptr + row, idx, val, nnz, w, false, out + row);
+                            whole_row(ptr + row, idx, val, nnz, w, false, far, out + row);
                     continue;
                 }
                 for (i64 row = i; row < i + 8; row += 2) {
@@ -83,14 +85,14 @@ struct Sparse {
                     out[row + 1] = short_row(ptr + row + 1, idx, val, w);
                 }
             }
-        for (; i < end; ++i) whole_row(ptr + i, idx, val, nnz, w, add, out + i);
+        for (; i < end; ++i) whole_row(ptr + i, idx, val, nnz, w, add, far, out + i);
     }
 
     /// The rows begin + order[k], k < count: out[row] = row . w. The order permutes windows of kWindow<V>
     /// rows; in each, lengths ascend up to kShortRow, and longer rows come last.
     BMRM_TARGET static void rows_by_length(const i64* ptr, const void* indices, const void* values, i64 nnz,
                                            i64 begin, const std::uint16_t* order, i64 count, const double* w,
-                                           double* out) {
+                                           bool far, double* out) {
         const I* idx = static_cast<const I*>(indices);
         const V* val = static_cast<const V*>(values);
         ptr += begin;
@@ -98,18 +100,18 @@ struct Sparse {
         for (i64 first = 0; first < count; first += kWindow<V>) {
             const i64 last = count - first < kWindow<V> ? count : first + kWindow<V>;
             if constexpr (std::is_same_v<V, One>)
-                ones_by_length(ptr, idx, nnz, order, first, last, w, out);
+                ones_by_length(ptr, idx, nnz, order, first, last, w, far, out);
             else
-                window_by_length(ptr, idx, val, nnz, order, first, last, w, out);
+                window_by_length(ptr, idx, val, nnz, order, first, last, w, far, out);
         }
     }
 
     /// The product of w and part of one row, the entries [lo, hi).
     BMRM_TARGET static double span(const void* indices, const void* values, i64 nnz, i64 lo, i64 hi,
-                                   const double* w) {
+                                   const double* w, bool far) {
         const I* idx = static_cast<const I*>(indices);
         const V* val = static_cast<const V*>(values);
-        return dot(idx, val, lo, hi, nnz, w);
+        return dot(idx, val, lo, hi, nnz, w, far);
     }
 
     /// For single rows, the entries [lo, hi), that are not visited in the order of memory: the product of the
@@ -118,7 +120,7 @@ struct Sparse {
                                    const double* w) {
         const I* idx = static_cast<const I*>(indices);
         const V* val = static_cast<const V*>(values);
-        return dot<true>(idx, val, lo, hi, nnz, w);
+        return dot<true>(idx, val, lo, hi, nnz, w, false);
     }
 
     BMRM_TARGET static void add_lone(const void* indices, const void* values, i64 lo, i64 hi, double c,
@@ -177,7 +179,7 @@ struct Sparse {
             if (bound[0] > 0) lo += count_below(idx + lo, last - lo, bound[0]);
             for (i64 n = 0; n < parts && lo < last; ++n) {
                 i64 hi = lo + count_below(idx + lo, last - lo, bound[n + 1]);
-                if (lo < hi) out[n][i] += dot(idx, val, lo, hi, nnz, w);
+                if (lo < hi) out[n][i] += dot(idx, val, lo, hi, nnz, w, true);
                 lo = hi;
             }
         }
@@ -188,8 +190,8 @@ struct Sparse {
     /// entries are not contiguous in memory are prefetched `ahead` rows early. `unlike` says that lengths
     /// change from row to row.
     BMRM_TARGET static void scatter(const i64* at, i64 stride, const void* indices, const void* values,
-                                    i64 begin, i64 end, const double* r, bool skip, bool unlike, i64 ahead,
-                                    double* acc) {
+                                    i64 begin, i64 end, const double* r, bool skip, bool unlike, bool far,
+                                    i64 ahead, double* acc) {
         const I* idx = static_cast<const I*>(indices);
         const V* val = static_cast<const V*>(values);
         constexpr i64 kChunk = 256;
@@ -203,12 +205,12 @@ struct Sparse {
             if (stride == 1 && 8 * zeros <= last - first) {
                 const i64 entries = at[last] - at[first];
                 if (unlike && entries <= kMaxRun)
-                    add_as_one_run(at, idx, val, first, last, r, factors, acc);
+                    add_as_one_run(at, idx, val, first, last, r, factors, far, acc);
                 else if (entries < 2 * kLoopRow * (last - first))
-                    add_short(at, idx, val, first, last, r, acc);
+                    add_short(at, idx, val, first, last, r, far, acc);
                 else
                     for (i64 i = first; i < last; ++i)
-                        add_row<true>(idx, val, at[i], at[i + 1], at[i] + kAhead, r[i], acc);
+                        add_row<true>(idx, val, at[i], at[i + 1], at[i] + kAhead, r[i], far, acc);
                 continue;
             }
             for (i64 i = first; i < last; ++i) {
@@ -219,7 +221,7 @@ struct Sparse {
                 const i64* row = at + used[q] * stride;
                 const i64* next = at + used[q + 1 < count ? q + 1 : q] * stride;
                 i64 soon = at[used[q + ahead < count ? q + ahead : q] * stride];
-                add_row<false>(idx, val, row[0], row[1], soon, r[used[q]], acc, next[0], next[1]);
+                add_row<false>(idx, val, row[0], row[1], soon, r[used[q]], far, acc, next[0], next[1]);
             }
         }
     }
@@ -313,8 +315,8 @@ struct Sparse {
     }
 
     BMRM_INLINE static void whole_row(const i64* ptr, const I* idx, const V* val, i64 nnz, const double* w,
-                                      bool add, double* out) {
-        double s = dot(idx, val, ptr[0], ptr[1], nnz, w);
+                                      bool add, bool far, double* out) {
+        double s = dot(idx, val, ptr[0], ptr[1], nnz, w, far);
         *out = add ? *out + s : s;
     }
 
@@ -327,12 +329,12 @@ struct Sparse {
     }
 
     BMRM_INLINE static void ones_by_length(const i64* ptr, const I* idx, i64 nnz, const std::uint16_t* order,
-                                           i64 first, i64 last, const double* w, double* out) {
+                                           i64 first, i64 last, const double* w, bool far, double* out) {
         for (i64 k = first; k < last;) {
             const i64 length = length_of(ptr, order[k]);
             if (length > kShortRow || k + 8 > last || length_of(ptr, order[k + 7]) != length) {
                 const i64 row = order[k++];
-                whole_row(ptr + row, idx, static_cast<const V*>(nullptr), nnz, w, false, out + row);
+                whole_row(ptr + row, idx, static_cast<const V*>(nullptr), nnz, w, false, far, out + row);
                 continue;
             }
             // One row in each lane, which saves the sum over lanes and the mispredicted end of every row.
@@ -353,7 +355,7 @@ struct Sparse {
     /// A window of rows with values, while the next one is fetched in the order of memory.
     BMRM_INLINE static void window_by_length(const i64* ptr, const I* idx, const V* val, i64 nnz,
                                              const std::uint16_t* order, i64 first, i64 last, const double* w,
-                                             double* out) {
+                                             bool far, double* out) {
         const i64 next = ptr[last] - kAhead, share = 8 * (next - ptr[first] + kAhead) / (last - first) + 1;
         i64 to = next;
         for (i64 k = first; k < last;) {
@@ -369,7 +371,7 @@ struct Sparse {
             if (length < kLoopRow)
                 out[row] = short_row(ptr + row, idx, val, w);
             else
-                whole_row(ptr + row, idx, val, nnz, w, false, out + row);
+                whole_row(ptr + row, idx, val, nnz, w, false, far, out + row);
         }
     }
 
@@ -415,7 +417,8 @@ struct Sparse {
 
     /// Sums eight rows of ones at once, one in each lane, which saves the sum over lanes and the mispredicted
     /// end of every row. False if the rows are too long or their lengths too different for that.
-    BMRM_INLINE static bool short_rows(const i64* ptr, const I* idx, const double* w, bool add, double* out) {
+    BMRM_INLINE static bool short_rows(const i64* ptr, const I* idx, const double* w, bool add, bool far,
+                                       double* out) {
         const I* from[8];
         i64 length[8], longest = 0, total = ptr[8] - ptr[0];
         if (total > 8 * kShortRow) return false;
@@ -427,7 +430,7 @@ struct Sparse {
         if (longest > kShortRow || longest * 8 > total + total / 4 + 8) return false;
         __builtin_prefetch(from[0] + kAhead);
         __builtin_prefetch(from[4] + kAhead);
-        fetch_places<0>(w, from[0] + kFetchAhead, total);
+        fetch_places<0>(w, from[0] + kFetchAhead, total, far);
         Pack<8> sum, before;
         sum.clear();
         for (i64 k = 0; k < longest; ++k) sum.add_where(w, from, k, length);
@@ -461,20 +464,21 @@ struct Sparse {
 
     /// Adds short rows, each by one loop.
     BMRM_INLINE static void add_short(const i64* ptr, const I* idx, const V* val, i64 begin, i64 end,
-                                      const double* r, double* acc) {
+                                      const double* r, bool far, double* acc) {
         i64 i = begin;
         for (; i + 2 <= end; i += 2) {
             fetch_ahead(idx, val, ptr[i]);
-            add_short_row(ptr + i, idx, val, r[i], acc);
-            add_short_row(ptr + i + 1, idx, val, r[i + 1], acc);
+            add_short_row(ptr + i, idx, val, r[i], far, acc);
+            add_short_row(ptr + i + 1, idx, val, r[i + 1], far, acc);
         }
-        if (i < end) add_short_row(ptr + i, idx, val, r[i], acc);
+        if (i < end) add_short_row(ptr + i, idx, val, r[i], far, acc);
     }
 
-    BMRM_INLINE static void add_short_row(const i64* ptr, const I* idx, const V* val, double c, double* acc) {
+    BMRM_INLINE static void add_short_row(const i64* ptr, const I* idx, const V* val, double c, bool far,
+                                          double* acc) {
 #pragma GCC unroll 1
         for (i64 k = ptr[0]; k < ptr[1]; ++k) {
-            fetch_places<1>(acc, idx + k + kFetchAhead, 1);
+            fetch_places<1>(acc, idx + k + kFetchAhead, 1, far);
             acc[idx[k]] += term(val, k, c);
         }
     }
@@ -482,7 +486,7 @@ struct Sparse {
     /// Adds short rows as one run of entries, each with the factor of its row, which saves the mispredicted
     /// end of every row.
     BMRM_INLINE static void add_as_one_run(const i64* ptr, const I* idx, const V* val, i64 begin, i64 end,
-                                           const double* r, double* factors, double* acc) {
+                                           const double* r, double* factors, bool far, double* acc) {
         const i64 base = ptr[begin];
         for (i64 i = begin; i < end; ++i) {
             const i64 hi = ptr[i + 1] - base;
@@ -496,7 +500,7 @@ struct Sparse {
         const i64 stop = ptr[end];
         for (; k + 8 <= stop; k += 8) {
             fetch_ahead(idx, val, k);
-            fetch_places<1>(acc, idx + k + kFetchAhead, 8);
+            fetch_places<1>(acc, idx + k + kFetchAhead, 8, far);
             for (int u = 0; u < 8; ++u) acc[idx[k + u]] += term(val, k + u, factors[k + u - base]);
         }
         for (; k < stop; ++k) acc[idx[k]] += term(val, k, factors[k - base]);
@@ -505,19 +509,19 @@ struct Sparse {
     /// Adds the entries [lo, hi). Prefetches as many entries from `soon` on, and places in acc: those of the
     /// entries after these if the next rows `follow` in memory, else those of the next row, [next, end).
     template <bool follow>
-    BMRM_INLINE static void add_row(const I* idx, const V* val, i64 lo, i64 hi, i64 soon, double c,
+    BMRM_INLINE static void add_row(const I* idx, const V* val, i64 lo, i64 hi, i64 soon, double c, bool far,
                                     double* acc, i64 next = 0, i64 end = 0) {
         i64 k = lo;
         for (; k + 8 <= hi; k += 8) {
             __builtin_prefetch(idx + soon + (k - lo), 0, kLevel<I, V>);
             if constexpr (!std::is_same_v<V, One>) __builtin_prefetch(val + soon + (k - lo), 0, kLevel<I, V>);
             if constexpr (follow)
-                fetch_places<1>(acc, idx + k + kFetchAhead, 8);
+                fetch_places<1>(acc, idx + k + kFetchAhead, 8, far);
             else if (next + (k - lo) < end)
-                fetch_places<1>(acc, idx + next + (k - lo), 8);
+                fetch_places<1>(acc, idx + next + (k - lo), 8, far);
             for (int u = 0; u < 8; ++u) acc[idx[k + u]] += term(val, k + u, c);
         }
-        if constexpr (follow) fetch_places<1>(acc, idx + k + kFetchAhead, hi - k);
+        if constexpr (follow) fetch_places<1>(acc, idx + k + kFetchAhead, hi - k, far);
         for (; k < hi; ++k) acc[idx[k]] += term(val, k, c);
     }
 

@@ -5,6 +5,7 @@
 //   scatter  rows of X added to partial sums of groups of rows; needs no X^T, skips rows with r_i = 0.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "cpu/entries.h"
@@ -30,6 +31,28 @@ constexpr i64 kMaxGramGroups = 16;
 /// Number of entries up to which one group will do.
 constexpr i64 kLoneGroupEntries = 1 << 17;
 
+/// Runs of consecutive entries that are sampled, and the entries of a run.
+constexpr i64 kRuns = 8, kRunEntries = 2048;
+/// Entries per cache line of their places from which these stay in near cache until they are used again, as
+/// on grids and in bands, whose neighbouring rows meet nearly the same columns.
+constexpr i64 kNearEntries = 4;
+
+/// Whether the places of consecutive entries are worth fetching, for indices of four bytes.
+inline bool are_far_apart(const void* indices, int index_bytes, i64 nnz) {
+    if (index_bytes != 4) return false;
+    const auto* idx = static_cast<const std::uint32_t*>(indices);
+    const i64 entries = std::min(nnz, kRunEntries);
+    i64 lines = 0;
+    for (i64 run = 0; run < kRuns; ++run) {
+        const auto* first = idx + (nnz - entries) / kRuns * run;
+        std::vector<std::uint32_t> found(first, first + entries);
+        for (auto& place : found) place /= kColumnsPerLine;
+        std::sort(found.begin(), found.end());
+        lines += std::unique(found.begin(), found.end()) - found.begin();
+    }
+    return lines * kNearEntries > kRuns * entries;
+}
+
 class SparseMatrix final : public Matrix, public Rows {
   public:
     /// `idx` holds ptr[m] + kIndexPad indices of `index_bytes`; values have `value_bytes`, 0 for ones.
@@ -46,6 +69,7 @@ class SparseMatrix final : public Matrix, public Rows {
           kernels_(sparse_kernels(index_bytes, value_bytes)),
           loops_(entry_loops(index_bytes, value_bytes)),
           finite_(finite),
+          far_(are_far_apart(idx_.get(), index_bytes, nnz_)),
           threads_(threads),
           policy_(policy),
           tiles_(ptr, m),
@@ -70,12 +94,13 @@ class SparseMatrix final : public Matrix, public Rows {
                 Range rows = tiles_.tiles[t];
                 if (by_length_.size())
                     kernels_.rows_by_length(ptr_, idx_.get(), val_, nnz_, rows.begin,
-                                            by_length_.get() + rows.begin, rows.end - rows.begin, w, out);
+                                            by_length_.get() + rows.begin, rows.end - rows.begin, w, far_,
+                                            out);
                 else
-                    kernels_.rows(ptr_, idx_.get(), val_, nnz_, rows.begin, rows.end, w, false, out);
+                    kernels_.rows(ptr_, idx_.get(), val_, nnz_, rows.begin, rows.end, w, false, far_, out);
             } else {
                 const auto& piece = tiles_.pieces[t - tiles];
-                sums[t - tiles] = kernels_.span(idx_.get(), val_, nnz_, piece.begin, piece.end, w);
+                sums[t - tiles] = kernels_.span(idx_.get(), val_, nnz_, piece.begin, piece.end, w, far_);
             }
         });
         for (const auto& piece : tiles_.pieces) out[piece.row] = 0;
@@ -390,7 +415,7 @@ class SparseMatrix final : public Matrix, public Rows {
             double* acc = sums + group * d_;
             std::fill(acc + columns.begin, acc + columns.end, 0.0);
             kernels_.scatter(strips.rows(strip), parts, idx_.get(), val_, rows.begin, rows.end, r, finite_,
-                             tiny_and_unlike_, ahead, acc);
+                             tiny_and_unlike_, far_, ahead, acc);
         });
         if (!direct) add_groups(groups, sums, d_, blocks, threads, out);
     }
@@ -434,7 +459,7 @@ class SparseMatrix final : public Matrix, public Rows {
     int index_bytes_, value_bytes_;
     const SparseKernels& kernels_;
     const EntryLoops& loops_;
-    bool finite_;
+    bool finite_, far_;
     int threads_;
     TransposePolicy policy_;
     double gram_work_ = 0;

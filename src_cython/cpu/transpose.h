@@ -111,7 +111,7 @@ class Transpose {
             while (groups[g].rows.end <= base) ++g;
             if (groups[g].rows.begin <= base && groups[g].rows.end >= last) {
                 kernels_.rows(ptr, idx_.get(), val_.get(), nnz_, columns.begin, columns.end, r + base, true,
-                              out[g]);
+                              true, out[g]);
                 continue;
             }
             for (i64 first = g; first < chain.end && groups[first].rows.begin < last; first += kBatch) {

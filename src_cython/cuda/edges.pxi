@@ -207,6 +207,15 @@ cdef class Edges:
         sources = held_array(self, self.device, rows.sources, self.n_kept, np.dtype(np.int32))
         return starts[:], sources, weights
 
+    def count_reversed(self, int64_t step):
+        """Return how many of every ``step``-th edge join two nodes, and of how many the reverse is there."""
+        cdef int64_t counts[2]
+        if step < 1:
+            raise ParameterError(f"step: found {step}, expected at least 1")
+        with nogil:
+            check(bb_edges_reversed(self.handle, step, counts))
+        return counts[0], counts[1]
+
     def count_sources(self):
         """Return the number of edges that start at each node."""
         counts = np.empty(self.n_nodes, np.int64)

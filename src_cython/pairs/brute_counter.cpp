@@ -12,15 +12,16 @@ constexpr i64 kBlockNumbers = 1 << 14;
 constexpr i64 kTaskDifferences = i64{3} << 23;
 
 /// Tiles of points that are close have small errors, and are not spoilt by a point far away.
-PlacedPoints in_near_order(const PlacedPoints& points) {
-    return points.in_order(near_order(points, kBlockRows).data());
+PlacedPoints in_near_order(const PlacedPoints& points, int threads) {
+    return points.in_order(near_order(points, kBlockRows, threads).data(), threads);
 }
 
 }  // namespace
 
-BruteCounter::BruteCounter(const PlacedPoints& a, const PlacedPoints* b, const double* bounds, i64 bins)
-    : a_(in_near_order(a)),
-      b_(b ? std::make_unique<const PlacedPoints>(in_near_order(*b)) : nullptr),
+BruteCounter::BruteCounter(const PlacedPoints& a, const PlacedPoints* b, const double* bounds, i64 bins,
+                           int threads)
+    : a_(in_near_order(a, threads)),
+      b_(b ? std::make_unique<const PlacedPoints>(in_near_order(*b, threads)) : nullptr),
       problem_(a_, b_.get(), bounds, bins) {
     const i64 axes = problem_.scaled_axes();
     block_columns_ = kBlockColumns;

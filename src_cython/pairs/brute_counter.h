@@ -8,7 +8,7 @@ namespace bmrm {
 
 class BruteCounter : public PairCounter {
   public:
-    BruteCounter(const PlacedPoints& a, const PlacedPoints* b, const double* bounds, i64 bins);
+    BruteCounter(const PlacedPoints& a, const PlacedPoints* b, const double* bounds, i64 bins, int threads);
 
     i64 tasks() const override { return first_task_.back(); }
     double candidates() const override;

@@ -9,13 +9,14 @@ constexpr i64 kTaskCandidates = i64{1} << 21;
 
 }  // namespace
 
-CellCounter::CellCounter(const PlacedPoints& a, const PlacedPoints* b, const double* bounds, i64 bins)
-    : grid_(CountProblem(a, b, bounds, bins)),
-      a_(a, grid_),
-      b_(b ? std::make_unique<const Sorted>(*b, grid_) : nullptr),
+CellCounter::CellCounter(const PlacedPoints& a, const PlacedPoints* b, const double* bounds, i64 bins,
+                         int threads)
+    : grid_(CountProblem(a, b, bounds, bins), threads),
+      a_(a, grid_, threads),
+      b_(b ? std::make_unique<const Sorted>(*b, grid_, threads) : nullptr),
       problem_(a_.points, b_ ? &b_->points : nullptr, bounds, bins),
       first_column_(b_ ? b_->first : a_.first) {
-    make_tasks();
+    make_tasks(threads);
 }
 
 i64 CellCounter::bytes() const {
@@ -40,7 +41,23 @@ void CellCounter::find_columns(i64 cell, i64 row, Ranges& columns) const {
     });
 }
 
-void CellCounter::make_tasks() {
+std::vector<i64> CellCounter::columns_of_cells(int threads) const {
+    constexpr i64 kPiece = i64{1} << 10;
+    const i64 cells = grid_.cells();
+    std::vector<i64> columns(cells);
+    for_each_task((cells + kPiece - 1) / kPiece, threads, [&](i64 piece) {
+        for (i64 cell = piece * kPiece, end = std::min(cell + kPiece, cells); cell < end; ++cell) {
+            if (a_.first[cell] == a_.first[cell + 1]) continue;
+            grid_.for_neighbours(cell, problem_.one_set ? cell + 1 : 0, [&](i64 from, i64 to) {
+                columns[cell] += first_column_[to] - first_column_[from];
+            });
+        }
+    });
+    return columns;
+}
+
+void CellCounter::make_tasks(int threads) {
+    const std::vector<i64> columns_of = columns_of_cells(threads);
     Task open{0, 0, -1, -1, 0, 0};
     i64 in_task = 0;
     const auto close = [&](i64 cell) {
@@ -52,9 +69,7 @@ void CellCounter::make_tasks() {
     for (i64 cell = 0; cell < grid_.cells(); ++cell) {
         const i64 rows = a_.first[cell + 1] - a_.first[cell];
         if (rows == 0) continue;
-        i64 columns = 0;
-        grid_.for_neighbours(cell, problem_.one_set ? cell + 1 : 0,
-                             [&](i64 from, i64 to) { columns += first_column_[to] - first_column_[from]; });
+        const i64 columns = columns_of[cell];
         const i64 pairs = rows * columns + (problem_.one_set ? rows * (rows - 1) / 2 : 0);
         candidates_ += static_cast<double>(pairs);
         if (in_task + pairs > kTaskCandidates) close(cell);

@@ -9,7 +9,7 @@ namespace bmrm {
 
 class CellCounter : public PairCounter {
   public:
-    CellCounter(const PlacedPoints& a, const PlacedPoints* b, const double* bounds, i64 bins);
+    CellCounter(const PlacedPoints& a, const PlacedPoints* b, const double* bounds, i64 bins, int threads);
 
     i64 tasks() const override { return static_cast<i64>(tasks_.size()); }
     double candidates() const override { return candidates_; }
@@ -22,12 +22,12 @@ class CellCounter : public PairCounter {
         std::vector<i64> first;  // of each cell
         PlacedPoints points;
 
-        Sorted(const PlacedPoints& given, const CellGrid& grid)
-            : points(given.in_order(order_by_cell(given, grid, first).data())) {}
-        static std::vector<i64> order_by_cell(const PlacedPoints& given, const CellGrid& grid,
+        Sorted(const PlacedPoints& given, const CellGrid& grid, int threads)
+            : points(given.in_order(order_by_cell(given, grid, threads, first).data(), threads)) {}
+        static std::vector<i64> order_by_cell(const PlacedPoints& given, const CellGrid& grid, int threads,
                                               std::vector<i64>& first) {
             std::vector<i64> order;
-            grid.sort(given, first, order);
+            grid.sort(given, threads, first, order);
             return order;
         }
     };
@@ -39,7 +39,9 @@ class CellCounter : public PairCounter {
 
     using Ranges = std::vector<PointRange>;
 
-    void make_tasks();
+    void make_tasks(int threads);
+    /// How many columns each cell has, besides those of the cell itself in one set.
+    std::vector<i64> columns_of_cells(int threads) const;
     void split_cell(i64 cell, i64 columns);
     /// The columns of some rows of a cell: of one set, those of the cell from the first row on come first.
     void find_columns(i64 cell, i64 row, Ranges& columns) const;

@@ -14,9 +14,9 @@ constexpr double kMaxPointCells = 0.125;
 
 }  // namespace
 
-CellGrid::CellGrid(const CountProblem& given) {
+CellGrid::CellGrid(const CountProblem& given, int threads) {
     choose(given, 2);
-    if (crowding(given.exact.b) < kCrowded) choose(given, 1);
+    if (crowding(given.exact.b, threads) < kCrowded) choose(given, 1);
 }
 
 void CellGrid::choose(const CountProblem& given, i64 neighbours) {
@@ -50,30 +50,36 @@ void CellGrid::choose(const CountProblem& given, i64 neighbours) {
     }
 }
 
-void CellGrid::assign(const PlacedPoints& points, std::vector<i64>& cell, std::vector<i64>& sizes) const {
-    cell.resize(points.points());
+void CellGrid::assign(const PlacedPoints& points, int threads, std::vector<i64>& cell,
+                      std::vector<i64>& sizes) const {
+    constexpr i64 kPiece = i64{1} << 13;
+    const i64 n = points.points();
+    cell.resize(n);
+    for_each_task((n + kPiece - 1) / kPiece, threads, [&](i64 piece) {
+        for (i64 i = piece * kPiece, end = std::min(i + kPiece, n); i < end; ++i) {
+            i64 at = 0;
+            for (int k = points.axes() - 1; k >= 0; --k)
+                at = at * axes_[k].count + axes_[k].cell(points.axis(k)[i]);
+            cell[i] = at;
+        }
+    });
     sizes.assign(cells() + 1, 0);
-    for (i64 i = 0; i < points.points(); ++i) {
-        i64 at = 0;
-        for (int k = points.axes() - 1; k >= 0; --k)
-            at = at * axes_[k].count + axes_[k].cell(points.axis(k)[i]);
-        cell[i] = at;
-        ++sizes[at + 1];
-    }
+    for (const i64 at : cell) ++sizes[at + 1];
 }
 
-void CellGrid::sort(const PlacedPoints& points, std::vector<i64>& first, std::vector<i64>& order) const {
+void CellGrid::sort(const PlacedPoints& points, int threads, std::vector<i64>& first,
+                    std::vector<i64>& order) const {
     std::vector<i64> cell;
-    assign(points, cell, first);
+    assign(points, threads, cell, first);
     for (i64 c = 0; c < cells(); ++c) first[c + 1] += first[c];
     std::vector<i64> next = first;
     order.resize(points.points());
     for (i64 i = 0; i < points.points(); ++i) order[next[cell[i]]++] = i;
 }
 
-double CellGrid::crowding(const PlacedPoints& points) const {
+double CellGrid::crowding(const PlacedPoints& points, int threads) const {
     std::vector<i64> cell, sizes;
-    assign(points, cell, sizes);
+    assign(points, threads, cell, sizes);
     double sum = 0;
     for (const i64 size : sizes) sum += static_cast<double>(size) * static_cast<double>(size);
     return sum / std::max(1.0, static_cast<double>(points.points()));

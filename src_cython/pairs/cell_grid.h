@@ -29,11 +29,12 @@ class CellGrid {
   public:
     static constexpr int kAxes = 3;
 
-    CellGrid(const CountProblem& given);
+    CellGrid(const CountProblem& given, int threads);
 
     i64 cells() const { return axes_[0].count * axes_[1].count * axes_[2].count; }
     /// The first point of each cell, of cells() + 1, and the order of the points by cell.
-    void sort(const PlacedPoints& points, std::vector<i64>& first, std::vector<i64>& order) const;
+    void sort(const PlacedPoints& points, int threads, std::vector<i64>& first,
+              std::vector<i64>& order) const;
 
     /// Calls use(first, last) for ranges of cells next to each other, `least` and later, that may have points
     /// within reach of a cell's; cell `least` is not before it in a set of its own.
@@ -56,9 +57,10 @@ class CellGrid {
   private:
     void choose(const CountProblem& given, i64 neighbours);
     /// The cell of each point, and how many points each cell has, of cells() + 1, from the second number on.
-    void assign(const PlacedPoints& points, std::vector<i64>& cell, std::vector<i64>& sizes) const;
+    void assign(const PlacedPoints& points, int threads, std::vector<i64>& cell,
+                std::vector<i64>& sizes) const;
     /// How many points are in the cell of a point, on average.
-    double crowding(const PlacedPoints& points) const;
+    double crowding(const PlacedPoints& points, int threads) const;
 
     template <class Use>
     static void for_axis(const CellAxis& axis, i64 at, const Use& use) {

@@ -20,11 +20,11 @@ std::pair<i64, i64> TilePairs::at(i64 number) const {
 
 std::unique_ptr<PairCounter> make_pair_counter(const PlacedPoints& a, const PlacedPoints* b,
                                                const double* bounds, i64 bins, PairKernel kernel,
-                                               PairImages images) {
+                                               PairImages images, int threads) {
     if (images == PairImages::nearest && kernel == PairKernel::cells && a.axes() <= CellGrid::kAxes)
-        return std::make_unique<CellCounter>(a, b, bounds, bins);
+        return std::make_unique<CellCounter>(a, b, bounds, bins, threads);
     if (images == PairImages::nearest && kernel != PairKernel::float64)
-        return std::make_unique<BruteCounter>(a, b, bounds, bins);
+        return std::make_unique<BruteCounter>(a, b, bounds, bins, threads);
     return std::make_unique<ExactCounter>(a, b, bounds, bins, images);
 }
 

@@ -45,7 +45,7 @@ class PairCounter {
 /// fall.
 std::unique_ptr<PairCounter> make_pair_counter(const PlacedPoints& a, const PlacedPoints* b,
                                                const double* bounds, i64 bins, PairKernel kernel,
-                                               PairImages images);
+                                               PairImages images, int threads);
 
 /// A pair of tiles by its number. Of one set: tiles up to the diagonal, row by row; of two: all.
 struct TilePairs {

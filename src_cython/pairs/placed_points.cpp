@@ -2,11 +2,13 @@
 
 #include <limits>
 
+#include "common/team.h"
+
 namespace bmrm {
 
 PlacedPoints::PlacedPoints(const double* coordinates, i64 n, int axes, const double* box, const i64* order)
     : PlacedPoints(n, std::vector<double>(box, box + axes)) {
-    copy(coordinates, n, order);
+    copy(coordinates, n, order, 1);
 }
 
 PlacedPoints PlacedPoints::by_rows(const double* rows, i64 n, int axes, const double* box) {
@@ -21,17 +23,21 @@ PlacedPoints PlacedPoints::by_rows(const double* rows, i64 n, int axes, const do
     return points;
 }
 
-PlacedPoints PlacedPoints::in_order(const i64* order) const {
+PlacedPoints PlacedPoints::in_order(const i64* order, int threads) const {
     PlacedPoints sorted(n_, box_);
-    sorted.copy(values_.get(), stride(), order);
+    sorted.copy(values_.get(), stride(), order, threads);
     return sorted;
 }
 
-void PlacedPoints::copy(const double* from, i64 stride, const i64* order) {
-    for (int k = 0; k < axes(); ++k, from += stride) {
-        double* to = values_.get() + k * this->stride();
-        for (i64 i = 0; i < n_; ++i) to[i] = from[order ? order[i] : i];
-    }
+void PlacedPoints::copy(const double* from, i64 stride, const i64* order, int threads) {
+    constexpr i64 kPiece = i64{1} << 14;
+    const i64 pieces = (n_ + kPiece - 1) / kPiece;
+    for_each_task(axes() * pieces, threads, [&](i64 task) {
+        const i64 k = task / pieces, first = task % pieces * kPiece;
+        const double* const x = from + k * stride;
+        double* const to = values_.get() + k * this->stride();
+        for (i64 i = first, end = std::min(first + kPiece, n_); i < end; ++i) to[i] = x[order ? order[i] : i];
+    });
     end_axes();
 }
 

@@ -21,7 +21,7 @@ class PlacedPoints {
     static PlacedPoints by_rows(const double* rows, i64 n, int axes, const double* box);
 
     /// A copy in another order.
-    PlacedPoints in_order(const i64* order) const;
+    PlacedPoints in_order(const i64* order, int threads) const;
 
     i64 points() const { return n_; }
     int axes() const { return static_cast<int>(box_.size()); }
@@ -36,7 +36,7 @@ class PlacedPoints {
   private:
     PlacedPoints(i64 n, const std::vector<double>& box) : n_(n), box_(box), values_(axes() * stride()) {}
     void end_axes();
-    void copy(const double* from, i64 stride, const i64* order);
+    void copy(const double* from, i64 stride, const i64* order, int threads);
 
     i64 n_;
     std::vector<double> box_;

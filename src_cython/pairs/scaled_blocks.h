@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 
+#include "common/team.h"
 #include "pairs/blocks.h"
 #include "pairs/exact_counter.h"
 
@@ -172,22 +174,28 @@ struct CountingThread {
     double candidates = 0, rechecked = 0;
 };
 
-/// Runs count_task(task, thread) for tasks first to last, and adds what the threads have counted.
+/// Runs count_task(task, thread) for tasks first to last, and adds what the threads have counted. The tables
+/// of a thread are large: each makes its own and adds them up itself.
 template <class CountTask>
 PairsSeen count_tasks(const CountProblem& problem, i64 block_columns, i64 first, i64 last, int threads,
                       i64* counts, const CountTask& count_task) {
     const int team = static_cast<int>(std::clamp<i64>(last - first, 1, threads));
     std::vector<std::unique_ptr<CountingThread>> members(team);
-    for (auto& member : members) member = std::make_unique<CountingThread>(problem, block_columns);
-    for_each_task_of_member(last - first, team,
-                            [&](i64 task, int member) { count_task(first + task, *members[member]); });
+    for_each_allocating_task(last - first, team, [&](i64 task, int member) {
+        if (!members[member]) members[member] = std::make_unique<CountingThread>(problem, block_columns);
+        count_task(first + task, *members[member]);
+    });
     PairsSeen seen;
-    for (auto& member : members) {
-        member->tally.take(counts);
-        for (i64 k = 0; k < problem.map.bins(); ++k) counts[k] += member->exact_counts[k];
-        seen.candidates += member->candidates;
-        seen.rechecked += member->rechecked + static_cast<double>(member->tally.rechecked);
-    }
+    std::mutex adding;
+    for_each_task(team, team, [&](i64 member) {
+        const std::unique_ptr<CountingThread> done = std::move(members[member]);
+        if (!done) return;
+        done->tally.take(done->exact_counts.data());
+        const std::lock_guard<std::mutex> lock(adding);
+        for (i64 k = 0; k < problem.map.bins(); ++k) counts[k] += done->exact_counts[k];
+        seen.candidates += done->candidates;
+        seen.rechecked += done->rechecked + static_cast<double>(done->tally.rechecked);
+    });
     return seen;
 }
 

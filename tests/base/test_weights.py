@@ -465,7 +465,7 @@ def test_balanced_classes_have_equal_weight():
 
 def test_class_weights_of_absent_labels_change_nothing():
     y, weights = np.array([1.0, 2.0, 9.0]), np.array([1.0, 2.0, 0.0])
-    with pytest.warns(UserWarning, match="no row has label 9, 7, whose weight changes nothing"):
+    with pytest.warns(UserWarning, match="no row has label 9, 7, whose weight has no effect"):
         found = row_weights(y, 3, weights, {1.0: 3.0, 9.0: 2.0, 7: 2.0})
     np.testing.assert_array_equal(found, [3.0, 2.0, 0.0])
 

@@ -86,6 +86,7 @@ def test_a_disk_that_is_full_leaves_nothing(folder):
     ("words", "message"),
     [
         (["train", "x"], "bmrm: argument samples: found train; did you mean bmrm-train?"),
+        (["pagerank", "x"], "bmrm: argument samples: found pagerank; did you mean bmrm-graph pagerank?"),
         (["sample", "x"], "bmrm: argument samples: found sample, expected samples"),
         (["samples"], "bmrm: the following arguments are required: DIR"),
         (["samples", "a", "b"], "bmrm: b: found one file too many, expected bmrm samples DIR"),

@@ -92,7 +92,7 @@ def test_a_checkpoint_resumes_with_the_same_offsets_alone(rates, folder, bmrm_tr
     (folder / "o2").write_text("0\n" * 60)
     outcome = bmrm_train("--resume", "c", *TRAIN, "--offset", "o2", "d.svm", "m")
     assert outcome.code == 3
-    assert "found another checksum of offset" in outcome.err
+    assert "found a different checksum of offset" in outcome.err
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_bad_files_of_offsets(text, message, rates, folder, bmrm_train, bmrm_pre
     ("words", "message"),
     [
         (["--loss", "softmax"], "--offset: one number per row shifts all classes of the loss softmax alike"),
-        (["--export", "liblinear"], "--offset: LIBLINEAR's model file has no place for it"),
+        (["--export", "liblinear"], "--offset: LIBLINEAR's model format cannot store it"),
     ],
 )
 def test_options_that_take_no_offset(words, message, rates, bmrm_train):
@@ -135,7 +135,7 @@ def test_classes_against_the_rest_are_exported_and_take_none(folder, bmrm_train)
     (folder / "o").write_text("1\n" * 60)
     outcome = bmrm_train("-s", "2", "--offset", "o", "d", "m")
     assert outcome.code == 2
-    assert outcome.err.startswith("bmrm-train: --offset: LIBLINEAR's model file, which -s writes")
+    assert outcome.err.startswith("bmrm-train: --offset: LIBLINEAR's model format, which -s writes")
 
 
 def test_chunks_of_a_long_file_take_their_own_offsets(folder, bmrm_predict, monkeypatch):

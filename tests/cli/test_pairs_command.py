@@ -204,6 +204,7 @@ WRONG = [
     (["plan", "--edges", "0:1:2", "-o", "f"], 2, "-o: found with plan, which does not take it"),
     (["hist", "--edges", "1:0:2"], 2, "--edges: found 1:0:2, expected FROM:TO:BINS with FROM < TO and "),
     (["hist", "--edges", "0:1:0"], 2, "--edges: found 0:1:0, expected "),
+    (["hist", "--edges", "100"], 2, "--edges: found 100, expected FROM:TO:BINS with FROM < TO and "),
     (["hist", "--edges", "log:0:1:5"], 2, "--edges: found log:0:1:5, expected "),
     (["hist", "--edges", "none.txt"], 3, "none.txt: No such file or directory"),
     (["count", "--radius", "-1"], 2, "argument --radius: found -1, expected numbers of at least 0"),

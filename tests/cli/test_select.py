@@ -202,7 +202,7 @@ def test_liblinears_table_of_probabilities(data, folder, bmrm_train, bmrm_predic
         (["-C", "--lambdas", "1e-9:1:1000000000"], "COUNT <= 1000"),
         (["-C", "--checkpoint", "x"], "--checkpoint: has no meaning in a cross validation"),
         (["-v", "3", "--export", "liblinear"], "writes no model"),
-        (["--calibrate", "platt", "--export", "liblinear"], "has no place for --calibrate"),
+        (["--calibrate", "platt", "--export", "liblinear"], "cannot store --calibrate"),
         (["--calibrate", "platt", "--loss", "squared"], "--calibrate: found loss squared"),
         (["-C", "--metric", "mse"], "metric: found 'mse', expected one of accuracy, auc, loss for hinge"),
         (["-C", "--metric", "beauty"], "found beauty; bmrm-train --help-all lists them"),

@@ -788,7 +788,7 @@ def test_a_loss_that_is_not_a_sum_is_refused():
     class Ranking(type(bmrm.losses.get("hinge"))):
         by_rows = False
 
-    with pytest.raises(ParameterError, match="no sum over rows"):
+    with pytest.raises(ParameterError, match="not a sum over rows"):
         bmrm.solve(np.eye(2), [1, 2], loss=Ranking(), comm=MPI.COMM_SELF)
 
 

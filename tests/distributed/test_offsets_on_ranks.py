@@ -46,7 +46,7 @@ for bad in (None if rank == size - 1 else o[mine], o[mine][:, None] * np.ones(1 
     try:
         Shard(X[mine], y[mine], offset=bad, comm=world)
     except DataError as error:
-        assert str(error) == "offset: found others on some ranks, expected as many per row on all of them"
+        assert str(error) == "offset: found different numbers per row on the ranks, expected the same on all"
     else:
         raise AssertionError(bad)
 o[-1] = np.nan

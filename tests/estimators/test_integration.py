@@ -151,7 +151,7 @@ def run(code):
 def test_without_scikit_learn_the_error_says_what_to_install():
     done = run("import sys; sys.modules['sklearn'] = None; import bmrm.estimators")
     assert done.stderr.rstrip().splitlines()[-1] == (
-        "ImportError: bmrm.estimators needs scikit-learn 1.6 or later: the extra `sklearn`"
+        "ImportError: bmrm.estimators needs scikit-learn 1.6 or later: pip install scikit-learn"
     )
 
 

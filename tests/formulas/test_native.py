@@ -32,7 +32,7 @@ def made(body: str, name: str):
 def test_text_that_is_nested_too_deeply():
     terms = made("    out += " + " + ".join(f"x[{i % 4}]" for i in range(340)), "<terms>")
     for call in (terms, terms.python):
-        with pytest.raises(ReductionError, match=r"^f(, line \d)?: found too deeply nested text"):
+        with pytest.raises(ReductionError, match=r"^f(, line \d)?: found code nested too deeply"):
             deep(600, lambda call=call: call(X))
 
 

@@ -57,7 +57,7 @@ def doubled_each(x, k: int, each):
 
 @pytest.mark.parametrize("function", [doubled, doubled_each])
 def test_a_number_beyond_64_bits_is_an_error_of_one_line(function):
-    text = r"^doubled\w*: row 0: found a whole number that does not fit 64 bits"
+    text = r"^doubled\w*: row 0: found an integer that does not fit 64 bits"
     with pytest.raises(ReductionError, match=text):
         function.python(X[:2], k=2**62)
 

@@ -14,6 +14,7 @@ from devices import gpu as mark_gpu
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
 from bmrm.graph import Graph, device_edges, hits, pagerank, random_walk, read_graph
 from bmrm.graph.backends import gpu
+from bmrm.graph.read import note_of_direction
 from bmrm.matrix.gpu import work
 
 pytestmark = mark_gpu
@@ -161,12 +162,39 @@ def test_edges_on_a_gpu_stay_there(monkeypatch, weighted):
     assert found.placement.reason == "the rows are on it"
     ranking = pagerank(found, device="cuda")
     walks = random_walk(found, [int(source[0]), int(source[1])], device="cuda")
-    if not weighted:
-        assert hits(found, device="cuda").status == "converged"
+    pair = hits(found, device="cuda")
+    assert note_of_direction(found) == ()
     monkeypatch.undo()
+    assert note_of_direction(here) == ()
+    assert abs(pair.hubs - hits(here, device="cpu").hubs).sum() <= 1e-6
     np.testing.assert_array_equal(found.edges_by_target[1], here.edges_by_target[1])
     assert abs(ranking.scores - pagerank(here, device="cpu").scores).sum() <= 2e-8
     assert walks.status == ["converged"] * 2
+
+
+@pytest.mark.parametrize("step", [1, 7])
+def test_edges_and_their_reverse_are_counted_as_on_the_cpu(step):
+    source, target = listed(17)
+    one_way = np.minimum(source, target), np.maximum(source, target)
+    for edges in ((source, target), one_way, (source, source), ([0, 5], [5, 9])):
+        there, here = (Graph(edges, device=device).rows for device in ("cuda", "cpu"))
+        assert there.count_reversed(step) == here.count_reversed(step)
+    everything = {(u, v) for u, v in zip(source.tolist(), target.tolist(), strict=True) if u != v}
+    both = sum((v, u) in everything for u, v in everything)
+    assert Graph((source, target), device="cuda").rows.count_reversed(1) == (len(everything), both)
+
+
+@pytest.mark.parametrize("exponent", [-900, 0, 900])
+def test_weights_of_hits_may_be_of_any_size(exponent):
+    source, target = listed(18)
+    weight = np.random.default_rng(19).uniform(0.5, 2, len(source))
+    plain = hits(Graph((source, target, weight), device="cpu"), device="cpu")
+    for device in ("cpu", "cuda"):
+        graph = Graph((source, target, np.ldexp(weight, exponent)), device=device)
+        found = hits(graph, device=device)
+        assert found.status == "converged"
+        assert abs(found.authorities - plain.authorities).sum() <= 1e-6
+        assert np.ldexp(found.singular_value, -exponent) == pytest.approx(plain.singular_value)
 
 
 def test_columns_of_an_array_on_a_gpu():

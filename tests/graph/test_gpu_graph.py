@@ -19,7 +19,7 @@ from bmrm.errors import BmrmError, DeviceMemoryError, ParameterError
 from bmrm.graph import Graph, hits, pagerank, random_walk
 from bmrm.graph.backends import choose, gpu
 from bmrm.graph.backends.base import Restarts
-from bmrm.graph.backends.gpu import GpuPair, GpuTransitions, additions_of, row_additions, upload
+from bmrm.graph.backends.gpu import GpuPair, GpuTransitions, GpuWalk, additions_of, row_additions, upload
 from bmrm.graph.backends.host import HostTransitions, transition_values
 from bmrm.io.csr import Csr
 from bmrm.matrix.gpu import work
@@ -375,6 +375,26 @@ def test_a_limit_of_device_memory_streams_what_is_above_it(task, caplog):
     for limit in (vectors // 2, vectors + 16):  # no room for vectors, or for a block
         with pytest.raises(DeviceMemoryError, match=r"^[^\n]*device memory[^\n]*$"):
             run(device="cuda", gpu_mem=limit)
+
+
+def test_a_batch_has_as_many_walks_as_there_is_room_for(monkeypatch):
+    graph = zipf_graph(8)
+    resident = choose.transitions_of(graph, False, "cuda")[0]
+    matrices = sum(gpu.format_bytes(resident._edges, kind) for kind in (np.float32, np.float64))
+    for most in (32, 16, 8):
+        limit = matrices + cuda.predict_walk_bytes(graph.n_nodes, most, gpu.MAX_IMAGES, graph.n_nodes)
+        assert GpuTransitions(zipf_graph(8), False, limit=limit).batch == most
+    assert GpuTransitions(zipf_graph(8), False, limit=limit - 1).batch == 8
+    found = []
+    monkeypatch.setattr(
+        GpuTransitions, "walk", lambda self, *given: found.append(given[1].n_columns) or GpuWalk(self, *given)
+    )
+    walks = random_walk(graph, list(range(40)), top=None, device="cuda")
+    assert found == [32, 8]
+    assert (
+        walks.scores.tobytes()
+        == random_walk(graph, list(range(40)), top=None, batch=32, device="cuda").scores.tobytes()
+    )
 
 
 @pytest.mark.parametrize("size", [0, -5, "8X", True])

@@ -12,9 +12,9 @@ import pytest
 from bmrm.cli.graph import main
 from bmrm.errors import HostMemoryError, ParameterError
 from bmrm.graph import Graph, pagerank
+from bmrm.graph.backends.host import HOST_BATCH
 from bmrm.graph.memory import GraphSize, predict_bytes
 from bmrm.graph.read import measure_graph
-from bmrm.graph.walk_with_restart import DEFAULT_BATCH
 from bmrm.io.edge_counts import count_edges
 from bmrm.io.edges import read_edges
 
@@ -104,7 +104,7 @@ def test_the_command_predicts_and_ends(tmp_path, capsys):
     assert main(["rwr", str(path), "--queries", "0", "--undirected", "--dry-run", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     size = GraphSize(3, 3, undirected=True)
-    assert found == {"nodes": 3, "edges": 3, "ranks": 1, "bytes": predict_bytes(size, "rwr", DEFAULT_BATCH)}
+    assert found == {"nodes": 3, "edges": 3, "ranks": 1, "bytes": predict_bytes(size, "rwr", HOST_BATCH)}
     assert main(["hits", f"{path}x", "--dry-run"]) == 3
 
 

@@ -29,6 +29,8 @@ def test_a_list_holds_edges_whatever_its_length(count):
     triples = [(u, v, 0.5 * u) for u, v in pairs]
     assert edges(Graph(triples)) == triples
     assert Graph([(f"n{u}", "x") for u, _ in pairs]).labels.find("n1") == 0
+    with pytest.raises(DataError, match="found text, expected edges; bmrm"):
+        Graph("edges.txt")
     with pytest.raises(DataError, match="edges: found a tuple of tuples, expected a tuple of arrays"):
         Graph(tuple(pairs))
 

@@ -137,7 +137,7 @@ def test_other_data_with_the_same_objective(tmp_path):
     y = np.tile([1.0, -1.0], 25)
     first, second = np.ones((50, 1)), y[:, None]
     start = kept(bmrm.solve(first, y, reg="l1", lam=0.05), tmp_path / "state")
-    with pytest.raises(DataError, match="is for other data: found another checksum of X; a warm start"):
+    with pytest.raises(DataError, match="is for other data: found a different checksum of X; a warm start"):
         bmrm.solve(second, y, reg="l1", lam=0.05, warm_start=start)
     assert bmrm.solve(second, y, reg="l1", lam=0.05, warm_start=start.model).objective < 0.06
 
@@ -170,7 +170,7 @@ def test_each_part_of_the_problem_counts(tmp_path, what):
         other[[0, np.flatnonzero(y != y[0])[0]]] *= -1.0
     else:
         other[-1] += 0.5
-    with pytest.raises(DataError, match=f"is for other data: found another checksum of {what}; "):
+    with pytest.raises(DataError, match=f"is for other data: found a different checksum of {what}; "):
         bmrm.solve(X, lam=0.1, warm_start=start, **{**both, name: other})
 
 
@@ -211,7 +211,7 @@ def test_labels_that_a_data_set_received_later():
     data = bmrm.Dataset(X, y)
     solved = bmrm.solve(data, lam=0.1)
     data.y = -y
-    with pytest.raises(ParameterError, match="has got other labels"):
+    with pytest.raises(ParameterError, match="of the data set have changed since"):
         problem_of(solved)
 
 

@@ -337,7 +337,7 @@ def test_a_checkpoint_knows_its_offsets(tmp_path):
     assert found.model.has_offset
     assert solved(X, y, offset=offset, warm_start=found).status == "converged"
     for other in (None, -offset):
-        with pytest.raises(DataError, match="found another checksum of offset"):
+        with pytest.raises(DataError, match="found a different checksum of offset"):
             solved(X, y, offset=other, warm_start=found)
 
 

@@ -261,7 +261,7 @@ def test_values_are_rounded_by_the_reader_alone(text):
         lambda: bmrm.solve(data, dtype="float32"),
         lambda: bmrm.select(data, dtype="float32"),
     ):
-        with pytest.raises(ParameterError, match="expected it where they are read"):
+        with pytest.raises(ParameterError, match="expected dtype= of the reader"):
             run()
     single = read_data(text)
     wide = bmrm.solve(single, lam=LAM, dtype="float64")

@@ -417,7 +417,7 @@ BAD_SETS = "several labels per row, expected one"
         ([1, 2, np.nan], {}, DataError, "row 3 has nan"),
         ([1, 2], {}, DataError, r"expected \(3,\)"),
         ([(1.0,), (1.0, 2.0), ()], {}, DataError, BAD_SETS),
-        (None, {}, DataError, "labels are missing"),
+        (None, {}, DataError, "found no labels"),
         ([1, 2, 3], {"fit_intercept": True, "cuts_per_pass": 2}, ParameterError, "one cut per pass"),
         ([1, 2, 3], {"costs": [[0, 1], [1, 0]]}, DataError, "2 classes, expected the 3"),
         ([1, 2, 3], {"costs": [[0, 1, 1], [1, 0, 1]]}, ParameterError, "one row and one column per class"),

@@ -562,6 +562,21 @@ def test_the_benchmark_measures_both_products_of_each_matrix(choice_gpu, monkeyp
     assert f"out of time before {wanted}" in capsys.readouterr().out
 
 
+def test_parts_of_the_benchmark_add_up(choice_gpu, tmp_path, monkeypatch):
+    case = importlib.import_module("benchmarks.gpu.choice_matrices").Case
+    monkeypatch.setattr(choice_gpu, "cases", lambda: [case(f"n{i}", "ones", dict) for i in range(7)])
+    parts = [choice_gpu.made([""], choice_gpu.part(f"{number}/3")) for number in (1, 2, 3)]
+    assert sorted(case.name for part in parts for case, _ in part) == [f"n{i}" for i in range(7)]
+    with pytest.raises(ValueError, match=r"^$"):
+        choice_gpu.part("4/3")
+    path = tmp_path / "choice_gpu.json"
+    row = choice_gpu.packed(recorded(choice_gpu, 0))
+    path.write_text(json.dumps({"gpu": {"name": "Abacus 9"}, "rows": [row]}))
+    assert choice_gpu.earlier(path, "Abacus 9")[0]["matrix"] == "mtx/0"
+    with pytest.raises(SystemExit, match=r"found results of Abacus 9 in .*, expected those of Abacus 10"):
+        choice_gpu.earlier(path, "Abacus 10")
+
+
 def test_the_matrices_of_the_benchmark_are_many_and_as_named(choice_gpu):
     matrices = importlib.import_module("benchmarks.gpu.choice_matrices")
     listed = list(matrices.generated())

@@ -192,6 +192,18 @@ def test_short_rows(kind, d, dtype):
         assert X.nbytes <= Matrix.predict_bytes(m, d, A.nnz, 0 if dtype is None else np.dtype(dtype).itemsize)
 
 
+@pytest.mark.parametrize("dtype", VALUES)
+@pytest.mark.parametrize("each", [14, 27])
+def test_rows_that_meet_neighbouring_columns(each, dtype):
+    """As on grids: the places of consecutive entries in a long vector are near each other."""
+    rng, m, d = np.random.default_rng(each), 3_000, 70_000
+    columns = (20 * np.arange(m)[:, None] + np.arange(each)).astype(np.int32).ravel()
+    indptr = each * np.arange(m + 1)
+    data = None if dtype is None else rng.standard_normal(columns.size).astype(dtype)
+    values = np.ones(columns.size) if data is None else data.astype(np.float64)
+    check(sp.csr_matrix((values, columns, indptr), (m, d)), (indptr, columns, data), rng, threads=(1, 3))
+
+
 def test_short_rows_that_are_not_finite_reach_sums_through_zeros():
     rng = np.random.default_rng(3)
     A, (indptr, columns, data) = rows_of_lengths(rng, rng.poisson(4.0, 20_000), 300, np.float64)

@@ -29,6 +29,7 @@ def bad(row, value):
         (np.ma.masked_equal(GOOD, 0), "x: found masked values, expected a number in each place"),
         (scipy.sparse.eye(3, format="csr"), "x: found a sparse matrix, expected a matrix"),
         ({1, 2}, "x: found a set, expected a matrix"),
+        ("points.npy", "x: found text, expected a matrix; bmrm.io.read_data reads files"),
     ],
 )
 def test_points_that_are_none(x, text):
@@ -66,7 +67,7 @@ def test_boxes_that_are_none(box, text):
         ({"closed": "both"}, "closed: found 'both', expected one of last, left, right"),
         ({"images": "al"}, "images: found 'al'; did you mean all?, expected one, all or None"),
         ({"device": "gpu"}, "device: found 'gpu', expected one of auto, cpu, cuda, cuda:N"),
-        ({"threads": 0}, "threads: found 0, expected a whole number of at least 1"),
+        ({"threads": 0}, "threads: found 0, expected an integer of at least 1"),
         ({"threads": 10_000}, "threads: found 10000, expected at most 4096"),
         ({"threads": 1.5}, "threads: found 1.5, expected an integer"),
         ({"comm": 3}, "comm: found 3, expected a communicator of mpi4py or petsc4py"),

@@ -7,7 +7,7 @@ import pytest
 from instruction_sets import output_on
 
 from bmrm.matrix._cpu import instruction_set
-from bmrm.pairs._pairs import PairCounter, PlacedPoints
+from bmrm.pairs._pairs import PairCounter, PlacedPoints, near_order
 
 KERNELS = ("brute", "cells")
 
@@ -19,7 +19,7 @@ def placed(x, box=0.0):
 
 def count(a, b, edges, kernel, threads=1, step=None):
     """Count all tasks, in ranges of `step`."""
-    counter = PairCounter(a, b, np.square(edges), kernel)
+    counter = PairCounter(a, b, np.square(edges), kernel, threads=threads)
     step = step or max(1, counter.tasks)
     counts, candidates, rechecked = np.zeros(len(edges) - 1, np.int64), 0.0, 0.0
     for first in range(0, counter.tasks, step):
@@ -137,3 +137,13 @@ def test_points_with_few_bits_are_decided_in_float64():
     x = np.stack(np.meshgrid(*[np.arange(12) * 0.05] * 3), axis=-1).reshape(-1, 3)
     _, candidates, rechecked = count(placed(x), None, np.arange(9) * 0.05, "brute")
     assert 0.005 < rechecked / candidates < 0.2
+
+
+@pytest.mark.parametrize("leaf", [1, 64, 300])
+def test_an_order_by_nearness_does_not_depend_on_threads(leaf):
+    rng = np.random.default_rng(1)
+    for x in (rng.random((5000, 3)), rng.integers(0, 3, (2000, 2)), np.ones((700, 1)), np.empty((0, 2))):
+        order = near_order(placed(x), leaf, 1)
+        assert np.array_equal(np.sort(order), np.arange(len(x)))
+        for threads in (2, 3, 8):
+            assert np.array_equal(near_order(placed(x), leaf, threads), order)

@@ -1,5 +1,5 @@
 # ruff: noqa: B007, F821, SIM108 (loop variables are not read; annotations name sizes; branches are meant)
-"""Row functions whose indices only a condition keeps inside, and whole numbers near the end of 64 bits.
+"""Row functions whose indices only a condition keeps inside, and integers near the end of 64 bits.
 
 Each is a case with the arguments of its calls. ``ERROR`` says that a call must name an index outside.
 """

@@ -48,7 +48,7 @@ class Writer:
         return self.random.choice(options)
 
     def index(self, size: str, depth: int = 1) -> str:
-        """Return a whole number from 0 to the size - 1."""
+        """Return an integer from 0 to the size - 1."""
         limit = {"k": "len(p)", "d": "len(x)"}.get(size, size)
         options = [name for name, of in self.counters if of == size]
         options += ["0", "-1"]
@@ -181,7 +181,7 @@ class Writer:
         self.open_loops -= 1
 
     def while_loop(self, depth: int) -> None:
-        """Write a loop with some turns at most; what counts them is a whole number after it."""
+        """Write a loop with some turns at most; what counts them is an integer after it."""
         self.names += 1
         left = f"w{self.names}"
         self.put(depth, f"{left} = {self.whole()} % 6")
@@ -325,7 +325,7 @@ class Writer:
 
 
 class WildWriter(Writer):
-    """Writes a function with whole numbers that wrap, indices that only a condition keeps inside, truth
+    """Writes a function with integers that wrap, indices that only a condition keeps inside, truth
     values as numbers, and strides and counters near the end of 64 bits.
 
     Most indices are inside, by luck or by a condition. If one is not, the compiled function must say so.
@@ -361,7 +361,7 @@ class WildWriter(Writer):
         )  # fmt: skip
 
     def stray(self) -> str:
-        """Return a whole number that may be anything, the same for all rows or not."""
+        """Return an integer that may be anything, the same for all rows or not."""
         j = self.pick(["0", "1", *(name for name, _ in self.counters)])
         return self.pick(
             ["far", "edge", "(far + v)", f"(far * v + {j})", f"({j} * far + 1)", f"(far + {j})", "(v - 2)",

@@ -80,7 +80,7 @@ HELPERS = {
     "def g(a):\n    return f(a)\ndef f(a):\n    return g(a)\n": "g, line 2: 'f' calls itself",
     "def f(a, b=2.0):\n    return a * b\n": "f, line 1: found arguments with * or a default value",
     "def f(*a):\n    return 1.0\n": "f, line 1: found arguments with * or a default value",
-    "def f(a):\n    if a > 0:\n        return a\n": "f, line 1: found an end without return",
+    "def f(a):\n    if a > 0:\n        return a\n": "f, line 1: found a path without return",
     "def f(a):\n    return\n": "f, line 2: found nothing that a function returns, expected one number",
     "def f(a):\n    return a, a\n": "f, line 2: found several values that a function returns",
     "def f(a):\n    q = local(3)\n    return q[0]\n": "f, line 2: local(...) is not available in a function",

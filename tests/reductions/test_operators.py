@@ -392,7 +392,7 @@ def test_an_operator_is_called_as_its_function():
 
 
 def test_whole_operators_take_whole_numbers():
-    with pytest.raises(ReductionError, match="'out': times combines whole numbers"):
+    with pytest.raises(ReductionError, match="'out': times combines integers"):
 
         @reduction
         def wrong(x, out):

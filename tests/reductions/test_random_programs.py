@@ -47,7 +47,7 @@ def test_a_random_program_gives_the_bits_of_the_plain_loop(seed):
 def test_a_random_program_with_functions_agrees_up_to_rounding(seed):
     reduction, text = random_reduction(10_000 + seed, exact=False)
     X, words = random_arguments(seed, 40)
-    X = X + 1 / 32  # no quotient is a whole number, which rounding could move
+    X = X + 1 / 32  # no quotient is an integer, which rounding could move
     compare(reduction(X, **words), reduction.python(X, **words), text, False)
 
 

@@ -26,7 +26,7 @@ def test_the_plain_loop_ends_with_an_error_where_compiled_code_would_wrap():
     names = [name for name in CASES if "wraps" in name] + others
     assert len(names) > 10
     for name in names:
-        with pytest.raises(ReductionError, match=r"row \d: found a whole number that does not fit 64 bits"):
+        with pytest.raises(ReductionError, match=r"row \d: found an integer that does not fit 64 bits"):
             CASES[name].reduction.python(X, **CASES[name].words)
     with pytest.raises(ReductionError, match="found a shift by 100000000000, expected 0 to 63"):
         CASES["a_shift_that_wraps"].reduction.python(X, p=P, k=10**11)

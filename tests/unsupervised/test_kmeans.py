@@ -230,7 +230,7 @@ def test_sparse_rows_are_labelled_as_dense_ones(dtype, index, ones):
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), sparse=st.booleans(), single=st.booleans())
 def test_ties_go_to_the_least_centre(seed, sparse, single):
-    """On whole numbers all distances are exact, and many are equal."""
+    """On integers all distances are exact, and many are equal."""
     rng = np.random.default_rng(seed)
     n, d, k = (int(rng.integers(1, most)) for most in (200, 12, 20))
     X = rng.integers(-2, 3, (n, d)).astype(np.float32 if single else np.float64)
@@ -497,7 +497,7 @@ def test_an_interrupt_returns_the_state_so_far():
 
 
 BAD = [
-    (dict(n_clusters=0), None, ParameterError, "n_clusters: found 0, expected a whole number of at least 1"),
+    (dict(n_clusters=0), None, ParameterError, "n_clusters: found 0, expected an integer of at least 1"),
     (dict(n_clusters=2.5), None, ParameterError, "n_clusters: found 2.5"),
     (dict(n_clusters=9), None, DataError, "n_clusters: found 9, expected at most 8, the number of rows"),
     (dict(init="kmeans"), None, ParameterError, "init: found 'kmeans'"),

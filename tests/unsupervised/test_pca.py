@@ -115,7 +115,7 @@ def test_numbers_of_components():
     for share in (0.3, 0.7, 0.95):
         p = PCA(share).fit(X).n_components_
         assert shares[:p].sum() > share >= shares[: p - 1].sum()
-    with pytest.raises(ParameterError, match=r"found 0\.5, expected a whole number for lanczos"):
+    with pytest.raises(ParameterError, match=r"found 0\.5, expected an integer for lanczos"):
         PCA(0.5, svd_solver="lanczos").fit(X)
 
 
@@ -144,14 +144,14 @@ def test_the_error_of_a_scatter_matrix_is_bounded(seed):
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_intervals_contain_known_eigenvalues(seed):
-    """A symmetric matrix of whole numbers with known eigenvalues: H diag H / n of a Hadamard matrix H."""
+    """A symmetric matrix of integers with known eigenvalues: H diag H / n of a Hadamard matrix H."""
     rng = np.random.default_rng(seed)
     n = 2 ** int(rng.integers(1, 6))
     H = np.array([[1]])
     while len(H) < n:
         H = np.block([[H, H], [H, -H]])
     values = np.sort(rng.integers(0, 50, n))[::-1].astype(float)
-    G = (H * values) @ H.T / n  # exact: whole numbers, and n is a power of two
+    G = (H * values) @ H.T / n  # exact: integers, and n is a power of two
     scatter = type("Exact", (), {"matrix": G, "error": 0.0})()
     found = all_eigenvalues(scatter)
     assert (found.bounds[:, 0] <= values).all()
@@ -377,7 +377,7 @@ def test_the_randomised_method_ends_early_if_it_can():
     assert (found.status_, found.bounds_proven_) == ("converged", True)
     assert found.n_iter_ < 5
     np.testing.assert_allclose(found.singular_values_, np.linalg.svd(centered(X))[1][:3], rtol=1e-10)
-    with pytest.raises(ParameterError, match=r"found 0\.5, expected a whole number for randomized"):
+    with pytest.raises(ParameterError, match=r"found 0\.5, expected an integer for randomized"):
         PCA(0.5, svd_solver="randomized").fit(X)
 
 

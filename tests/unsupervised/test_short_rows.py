@@ -111,7 +111,7 @@ def test_rows_of_low_rank_have_orthonormal_components(rows, solver):
 
 
 def known_matrix(values, seed):
-    """A symmetric matrix of whole numbers with known eigenvalues, by a Hadamard matrix."""
+    """A symmetric matrix of integers with known eigenvalues, by a Hadamard matrix."""
     H = np.array([[1.0]])
     while len(H) < len(values):
         H = np.block([[H, H], [H, -H]])

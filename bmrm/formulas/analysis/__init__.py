@@ -1,1 +1,1 @@
-"""What is found out about a row function before code is printed."""
+"""Analyses of a row function before code is generated."""

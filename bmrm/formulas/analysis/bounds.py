@@ -1,9 +1,9 @@
-"""Bounds of whole numbers: which indices need no check, and which numbers fit 32 bits.
+"""Bounds of integers: which indices need no check, and which numbers fit 32 bits.
 
 A bound is a size of the call plus a number, or a number alone. Each local has one interval for the whole
 function, the hull of all that is assigned to it; sizes are at least 1 and smaller than `NARROW`.
 
-Whole numbers wrap at 64 bits when they are computed. So a bound holds only if the operation surely does not
+Integers wrap at 64 bits when they are computed. So a bound holds only if the operation surely does not
 wrap, for any numbers within the bounds of its arguments; of one that may wrap, nothing is known.
 """
 
@@ -42,7 +42,7 @@ FAR = 2**61
 """If a loop counts between -FAR and FAR, by less than FAR, no number that it computes wraps."""
 
 WRAPPING = ("add", "sub", "mul", "neg", "abs")
-"""Operators of whole numbers whose results may not fit 64 bits, and of which bounds are known if they do."""
+"""Operators of integers whose results may not fit 64 bits, and of which bounds are known if they do."""
 
 
 class Bound(NamedTuple):
@@ -53,7 +53,7 @@ class Bound(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """Bounds of a whole number, both included; None if unknown."""
+    """Bounds of an integer, both included; None if unknown."""
 
     low: Bound | None
     high: Bound | None
@@ -167,7 +167,7 @@ class IndexBounds:
         return UNKNOWN
 
     def wraps(self, node: Apply) -> bool:
-        """Return whether the result of an operation on whole numbers may not fit 64 bits."""
+        """Return whether the result of an operation on integers may not fit 64 bits."""
         a, *others = (self.of(each) or UNKNOWN for each in node.args)
         return node.op in WRAPPING and not _fits(*_range(node.op, a, others[0] if others else a))
 

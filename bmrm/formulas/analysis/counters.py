@@ -1,9 +1,9 @@
-"""Counters: sums of whole numbers that fit 32 bits for some rows at a time.
+"""Counters: sums of integers that fit 32 bits for some rows at a time.
 
 Such a sum, `count[bin] += 1` as a rule, has 32 bits in a table of few rows, which is added to one of 64 bits
 before it can overflow. What a row adds at most is the number of times that its loops come to the statement,
 times the bound of the value. Where the tables of a GPU are in shared memory, counters are added by atomic
-operations: whole numbers have the same sum in any order. On a CPU a thread has counters of its own, for
+operations: integers have the same sum in any order. On a CPU a thread has counters of its own, for
 places that differ from lane to lane.
 """
 

@@ -1,4 +1,4 @@
-"""What analyses and printers know of a program: bounds of whole numbers, and what varies from row to row.
+"""What analyses and printers know of a program: bounds of integers, and what varies from row to row.
 
 What varies has the axes along which it does: a number that depends on the rows of one axis only is the same
 for all rows of another.

@@ -28,7 +28,7 @@ ROOM = "counter_room"
 """Entry for a CPU's counters: the number of rows that they have room for."""
 
 OUTSIDE, ZERO = "outside", "zero"
-"""Kinds of failure: an index outside of an array, a division of whole numbers by 0."""
+"""Kinds of failure: an index outside of an array, a division of integers by 0."""
 
 
 NO_ROW = GREATEST_INT

@@ -231,7 +231,7 @@ def count_blocked(facts: ProgramFacts) -> int:
 
 
 def _is_counted(expr: Expr) -> bool:
-    """Return whether an expression is made of sizes and whole numbers, with nothing to check."""
+    """Return whether an expression is made of sizes and integers, with nothing to check."""
     return all(
         isinstance(p, (Const, SizeOf, Var)) or (isinstance(p, Apply) and p.op in PLAIN) for p in parts(expr)
     )

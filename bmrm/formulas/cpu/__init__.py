@@ -1,1 +1,1 @@
-"""Compiled functions on the CPU: printers of LLVM's text, and the compiler that they feed."""
+"""Compiled functions on the CPU: printers of LLVM IR, and its compiler."""

@@ -68,7 +68,7 @@ class LaneExpressions(Writer):
         return Val(text, kind, wide)
 
     def storage(self, name: str, kind: str) -> str:
-        """Return the LLVM type in which a local is kept: whole numbers take 32 bits if those suffice."""
+        """Return the LLVM type in which a local is kept: integers take 32 bits if those suffice."""
         wide = name in self.varying
         if kind == "int" and wide and self.bounds.narrow(name):
             return f"<{self.W} x i32>"
@@ -286,7 +286,7 @@ class LaneExpressions(Writer):
             return Val(self.new(f"{op} {of} {a.text} to {to}"), kind, a.wide)
         if a.type == "bool":
             return Val(self.new(f"zext {of} {a.text} to {to}"), kind, a.wide)
-        # Too large numbers become the greatest whole number; NaN becomes the least, an index of nothing.
+        # Too large numbers become the greatest integer; NaN becomes the least, an index of nothing.
         # LLVM's intrinsic fptosi.sat does the same number by number.
         found = Val(self.new(f"fptosi {of} {a.text} to {to}"), kind, a.wide)
         for first, op, beyond in ((2.0**63, "oge", GREATEST_INT), (-(2.0**63), "ult", LEAST_INT)):
@@ -326,7 +326,7 @@ class LaneExpressions(Writer):
         return self.selected(Val(minus, "bool", wide), opposite, found)
 
     def real_division(self, op: str, a: Val, b: Val) -> Val:
-        """Divide and round down as Python and NumPy do, exactly where the quotient is a whole number."""
+        """Divide and round down as Python and NumPy do, exactly where the quotient is an integer."""
         wide, of = a.wide, self.of(a)
         zero = Val(self.splat_real(0.0, wide), "real", wide)
         rest = self.function("fmod", [a, b], wide)

@@ -1,1 +1,1 @@
-"""Compiled functions on a GPU: printers of CUDA C++, and the compiler that they feed."""
+"""Compiled functions on a GPU: printers of CUDA C++, and its compiler."""

@@ -22,7 +22,7 @@ EVERY = ("here", "true")
 
 @dataclass(frozen=True)
 class Number:
-    """A whole number of the text; at run time it comes from the table, since sizes of the call decide it."""
+    """An integer of the text; at run time it comes from the table, since sizes of the call decide it."""
 
     value: int
     at_run_time: bool = False

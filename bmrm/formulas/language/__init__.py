@@ -1,1 +1,1 @@
-"""The language of row functions: what is read from Python's text, and the tree that it becomes."""
+"""The language of row functions: what Python code they may contain, and the typed tree that it becomes."""

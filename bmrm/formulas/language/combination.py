@@ -1,7 +1,7 @@
 """Operators that are a function of two numbers in Python, read as row functions are.
 
 The function is read as a row function without a row: its two arguments are parameters, and what it returns is
-a result. Its tree is printed as a function of its own, in float64 or for whole numbers, as results are
+a result. Its tree is printed as a function of its own, in float64 or for integers, as results are
 combined. It reads no array, and nothing in it can fail: lanes that take no part combine too.
 """
 
@@ -87,7 +87,7 @@ def _return_a_result(source: FunctionSource) -> None:
 
 
 def _may_fail(expr: Expr) -> bool:
-    """Return whether an operation on whole numbers may fail."""
+    """Return whether an operation on integers may fail."""
     match expr:
         case Apply("floordiv" | "mod", (a, b), _, _) if a.type != "real":
             return not isinstance(b, Const) or b.value in (0, -1)

@@ -151,7 +151,7 @@ class ExpressionReader:
             self.fail(node, f"{name!r} has {len(dims)} dimensions{own}, found an index of {len(index)}")
         for each in index:
             if each.type not in ("int", "bool", "any"):
-                self.fail(node, "an index is a whole number; int(...) converts to one")
+                self.fail(node, "an index is an integer; int(...) converts to one")
         whole = [self.cast(node, "int", each) for each in index]
         return tuple(self.from_end(each, size) for each, size in zip(whole, dims, strict=True))
 
@@ -163,7 +163,7 @@ class ExpressionReader:
                 return Const(value, "bool")
             case ast.Constant(value=int() as value):
                 if not -(2**63) <= value < 2**63:
-                    self.fail(node, f"found {value}, expected a whole number of at most 64 bits")
+                    self.fail(node, f"found {value}, expected an integer of at most 64 bits")
                 return Const(value, "int")
             case ast.Constant(value=float() as value):
                 return Const(value, "real")
@@ -373,7 +373,7 @@ class ExpressionReader:
         kind = join_types(a.type, b.type)
         if op in ("bitand", "bitor", "bitxor", "shl", "shr"):
             if kind == "real":
-                self.fail(node, "&, |, ^, << and >> take whole numbers")
+                self.fail(node, "&, |, ^, << and >> take integers")
             if kind == "bool" and op in ("shl", "shr"):
                 kind = "int"
         elif op == "pow":
@@ -394,7 +394,7 @@ class ExpressionReader:
                 found = self.apply(node, "mul", (found, base), base.type)
             return found
         if "real" not in (a.type, b.type) and "any" not in (a.type, b.type):
-            self.fail(node, f"a power of whole numbers takes an exponent from 1 to {MAX_POWER}")
+            self.fail(node, f"a power of integers takes an exponent from 1 to {MAX_POWER}")
         both = (self.cast(node, "real", a), self.cast(node, "real", b))
         return self.apply(node, "pow", both, "any" if "any" in (a.type, b.type) else "real")
 
@@ -405,7 +405,7 @@ class ExpressionReader:
                 return self.apply(node, "not", (self.truth(node, value),), "bool")
             case ast.Invert():
                 if value.type not in ("int", "any"):
-                    self.fail(node, "~ takes a whole number")
+                    self.fail(node, "~ takes an integer")
                 return self.apply(node, "bitxor", (value, Const(-1, "int")), value.type)
         if value.type == "bool":
             value = self.cast(node, "int", value)

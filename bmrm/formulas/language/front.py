@@ -78,7 +78,9 @@ def read_program(
             body = reader.read_all()
         return reader.program(body)
     except RecursionError:
-        raise ReductionError(f"{source.name}: found too deeply nested text, expected less") from None
+        raise ReductionError(
+            f"{source.name}: found code nested too deeply, expected shorter expressions"
+        ) from None
 
 
 class Reader(InlineReader):
@@ -261,7 +263,7 @@ class Reader(InlineReader):
         found = self.expr(value)
         if found.type == "real" and not op.takes_real:
             how = f"{sign_text(op.signs[0]())}=" if op.signs else op.about.removeprefix("combined by ")
-            self.fail(node, f"{name!r}: {how} combines whole numbers")
+            self.fail(node, f"{name!r}: {how} combines integers")
         self.types[name] = join_types(self.types.get(name, op.type), found.type)
         said = self.source.types.get(name)
         if said and RANKS[self.types[name]] > RANKS[said] and self.types[name] != "any":
@@ -338,10 +340,10 @@ class Reader(InlineReader):
         if not isinstance(node.target, ast.Name):
             self.fail(node, "found several loop variables, expected one")
         if call.keywords or not 1 <= len(call.args) <= 3:
-            self.fail(node, "range takes one to three whole numbers")
+            self.fail(node, "range takes one to three integers")
         bounds = [self.expr(each) for each in call.args]
         if any(bound.type not in ("int", "bool", "any") for bound in bounds):
-            self.fail(node, "range takes whole numbers; int(...) converts to one")
+            self.fail(node, "range takes integers; int(...) converts to one")
         bounds = [self.cast(node, "int", bound) for bound in bounds]
         start = bounds[0] if len(bounds) > 1 else Const(0, "int")
         stop = bounds[min(1, len(bounds) - 1)]

@@ -61,7 +61,7 @@ FUNCTIONS: dict[str, Function] = {}
 KNOWN: dict[int, str] = {
     **{id(each): each.__name__ for each in (abs, min, max, int, float, bool, len, range)},
     **dict.fromkeys((id(math.fabs), id(np.abs)), "abs"),
-    # `math.floor` gives a whole number, NumPy's a real one.
+    # `math.floor` gives an integer, NumPy's a real one.
     id(math.floor): "whole floor",
     id(math.ceil): "whole ceil",
 }

@@ -209,7 +209,7 @@ def tanh(a: Any) -> Any:
 
 @function(np.floor, intrinsic="floor")
 def floor(a: Any) -> Any:
-    """Return the largest whole number up to a, as a real number.
+    """Return the largest integer up to a, as a real number.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ def floor(a: Any) -> Any:
 
 @function(np.ceil, intrinsic="ceil")
 def ceil(a: Any) -> Any:
-    """Return the smallest whole number from a, as a real number.
+    """Return the smallest integer from a, as a real number.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ def ceil(a: Any) -> Any:
 
 @function(np.rint, intrinsic="rint")
 def rint(a: Any) -> Any:
-    """Return the whole number nearest to a as a real number; of two the even one.
+    """Return the integer nearest to a as a real number; of two the even one.
 
     Parameters
     ----------
@@ -468,7 +468,7 @@ def squared_distance(row: Any, other: Any) -> Any:
 
 @word
 def local(*sizes: Any) -> Any:
-    """Return an array of numbers of this row's own, all 0.
+    """Return a local array of numbers for this row, all 0.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ class InlineReader(ExpressionReader):
         body = self.block(self.source.tree.body)
         self.pending = held
         if not ends(body):
-            self.fail(helper.tree, "found an end without return, expected a number that is returned")
+            self.fail(helper.tree, "found a path without return, expected one returned number")
         self.calls.pop()
         self.source = outer
         found = enclosed(call.result, body)

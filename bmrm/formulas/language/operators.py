@@ -1,7 +1,7 @@
 """The table of the operators that combine a result over rows: all that is known of one is in its row.
 
 An operator is associative and commutative, and its identity is the result of no rows: each lane, warp, thread
-and part begins with it. Real numbers are combined in float64, whole numbers in 64 bits.
+and part begins with it. Real numbers are combined in float64, integers in 64 bits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from bmrm.errors import ReductionError
 
 LEAST_INT, GREATEST_INT = -(2**63), 2**63 - 1
-"""What a whole number may be."""
+"""What an integer may be."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -30,7 +30,7 @@ class ReductionOperator:
     about : str
         What a result of it is.
     identity : (float, int)
-        For real and for whole numbers.
+        For real and for integers.
     combine : function
         Combines two arrays of NumPy: what was there, and what is new.
     llvm_real, llvm_whole : tuple of str
@@ -39,7 +39,7 @@ class ReductionOperator:
     struct : str
         Name of the class that combines ``a`` and ``b`` in CUDA's text.
     cuda, cuda_whole : str
-        Expression of any type, and that of whole numbers if they differ; none if the class is one of
+        Expression of any type, and that of integers if they differ; none if the class is one of
         ``src_common/device/operators.cuh``, which kernels of the estimators use too.
     signs : tuple of type
         The operators of Python by which it is written: ``out += e`` and ``out = out + e``.

@@ -26,7 +26,7 @@ from bmrm.formulas.language.source import FunctionSource, as_loaded, match_updat
 from bmrm.formulas.language.tree import Local, Program, Size
 
 GROWING = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.LShift)
-"""Operators whose whole numbers may not fit 64 bits though those that they work on do."""
+"""Operators whose integers may not fit 64 bits though those that they work on do."""
 
 
 class Row:
@@ -87,7 +87,7 @@ def _whole(value: Any) -> int:
 
 def _fits(value: Any) -> Any:
     if type(value) is int and not LEAST_INT <= value <= GREATEST_INT:
-        raise OverflowError("found a whole number that does not fit 64 bits; compiled code wraps it")
+        raise OverflowError("found an integer that does not fit 64 bits; compiled code wraps it")
     return value
 
 
@@ -231,13 +231,13 @@ class _Rewriter(ast.NodeTransformer):
 
 
 def _is_written_number(node: ast.expr) -> bool:
-    """Return whether an index is a whole number as written, which may count from the end."""
+    """Return whether an index is an integer as written, which may count from the end."""
     inner = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
     return isinstance(inner, ast.Constant) and type(inner.value) is int
 
 
 class _Limited(ast.NodeTransformer):
-    """Lets operations fail whose whole numbers do not fit 64 bits: compiled code would go on with others."""
+    """Lets operations fail whose integers do not fit 64 bits: compiled code would go on with others."""
 
     def __init__(self, own: set[str]) -> None:
         self.own = own

@@ -207,7 +207,7 @@ def read_helper(function: types.FunctionType) -> FunctionSource:
     found = read_definition(function)
     given = found.tree.args
     if hasattr(function, "__wrapped__"):
-        found.fail(found.tree, "found a function that another one wraps, expected a plain one")
+        found.fail(found.tree, "found a wrapped function, expected a plain one")
     if given.vararg or given.kwarg or given.kwonlyargs or given.defaults:
         found.fail(found.tree, "found arguments with * or a default value, expected plain ones")
     found.names = [each.arg for each in (*given.posonlyargs, *given.args)]
@@ -242,7 +242,9 @@ def find_roles(source: FunctionSource) -> None:
         for statement in source.tree.body:
             _find_roles(source, statement)
     except RecursionError:
-        raise ReductionError(f"{source.name}: found too deeply nested text, expected less") from None
+        raise ReductionError(
+            f"{source.name}: found code nested too deeply, expected shorter expressions"
+        ) from None
 
 
 def read_arguments(source: FunctionSource, options: tuple[str, ...]) -> None:

@@ -146,7 +146,9 @@ def lower(function: Callable[..., Any], rule: PairRule) -> PairSource:
     try:
         return _lower(source, rule)
     except RecursionError:
-        raise ReductionError(f"{source.name}: found too deeply nested text, expected less") from None
+        raise ReductionError(
+            f"{source.name}: found code nested too deeply, expected shorter expressions"
+        ) from None
 
 
 def _lower(source: FunctionSource, rule: PairRule) -> PairSource:

@@ -26,7 +26,7 @@ from bmrm.matrix.gpu.device_arrays import DeviceArray
 from bmrm.matrix.gpu.driver import GpuArray
 
 MAX_SIZE = 2**31 - 1
-"""Maximum of a size; compiled code keeps some whole numbers in 32 bits."""
+"""Maximum of a size; compiled code keeps some integers in 32 bits."""
 
 AnyArray: TypeAlias = NDArray[Any] | GpuArray | DeviceArray
 """A parameter in main memory, or on a GPU: a result that was kept there, or another library's."""
@@ -290,7 +290,7 @@ def _as_numbers(what: str, value: Any, gpu: bool) -> AnyArray:
         return array
     if array.dtype.kind == "u":
         if array.dtype.itemsize == 8 and array.size and int(array.max()) >= 2**63:
-            raise DataError(f"{what}: found {array.max()}, expected whole numbers of at most 63 bits")
+            raise DataError(f"{what}: found {array.max()}, expected integers of at most 63 bits")
         return array.astype(np.int64)
     return arguments.numbers(what, value)
 
@@ -313,7 +313,7 @@ def _is_exact(dtype: np.dtype[Any]) -> bool:
 
 def _as_size(name: str, word: str, value: Any) -> int:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise ReductionError(f"{name}: found {word} = {value!r}, expected a whole number")
+        raise ReductionError(f"{name}: found {word} = {value!r}, expected an integer")
     return int(value)
 
 

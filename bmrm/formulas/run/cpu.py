@@ -214,6 +214,6 @@ def raise_failure(source: FunctionSource, call: Call, layout: TableLayout, error
     site = layout.sites[number - 1]
     where = f"{site.place(source.name)}: row {row}"
     if site.kind == ZERO:
-        raise ReductionError(f"{where}: division of a whole number by 0")
+        raise ReductionError(f"{where}: division of an integer by 0")
     last = size_of(site.size, call.sizes) - 1
     raise ReductionError(f"{where}: {site.what}: found the index {found}, expected 0 to {last}")

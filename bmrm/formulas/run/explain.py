@@ -79,7 +79,7 @@ def explain_call(source: FunctionSource, call: Call) -> str:
         f"{count} {kind} rows of {width}, {size_text(rows.X.nbytes)}, computed with in {real}; {sizes}",
     ]
     if not native.can_compile():
-        return "\n".join([*lines, "plain Python loop: llvmlite is not installed (the extra `reductions`)"])
+        return "\n".join([*lines, "plain Python loop: llvmlite is not installed (pip install llvmlite)"])
     numbers = call.numbers
     each = rows.part_rows(numbers)
     parts_ = len(call.part_bounds()) - 1

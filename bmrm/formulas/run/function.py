@@ -39,7 +39,7 @@ def refuses_deep_text(method: F) -> F:
             return method(self, *words, **keywords)
         except RecursionError:
             raise ReductionError(
-                f"{self._source.name}: found too deeply nested text, "
+                f"{self._source.name}: found code nested too deeply, "
                 "expected shorter expressions, with names for their parts"
             ) from None
 
@@ -130,9 +130,7 @@ class CompiledFunction:
         if target not in TARGETS:
             raise ParameterError(f"source: found {target!r}, expected {' or '.join(TARGETS)}")
         if target == "cpu" and not native.can_compile():
-            raise BmrmError(
-                f"{self._source.name}: found no compiler for the CPU; the extra `reductions` adds one"
-            )
+            raise BmrmError(f"{self._source.name}: found no compiler for the CPU: pip install llvmlite")
         call = self._call(data, words)
         if target == "cpu":
             return self._host.code_of(call, contract=self._contract).text

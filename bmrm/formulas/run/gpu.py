@@ -425,7 +425,7 @@ class GpuRunner:
         site = layout.sites[number]
         where = f"{site.place(self.source.name)}: row {row}"
         if site.kind == ZERO:
-            raise ReductionError(f"{where}: division of a whole number by 0")
+            raise ReductionError(f"{where}: division of an integer by 0")
         last = size_of(site.size, call.sizes) - 1
         raise ReductionError(f"{where}: {site.what}: found an index outside of it, expected 0 to {last}")
 

@@ -96,7 +96,7 @@ def _named_failures(source: FunctionSource, number: int) -> Iterator[None]:
     try:
         yield
     except OverflowError as error:
-        text = "found a whole number that does not fit 64 bits"
+        text = "found an integer that does not fit 64 bits"
         raise ReductionError(f"{source.name}: row {number}: {text}") from error
     except (IndexError, ZeroDivisionError, ValueError) as error:
         raise ReductionError(f"{source.name}: row {number}: {error}") from error
@@ -110,7 +110,7 @@ def _check_limit(source: FunctionSource, done: int, rows: int, spent: float, lim
     if total > limit:
         raise BmrmError(
             f"{source.name}: found no compiler, and the plain Python loop would take about {total:.0f} s "
-            f"for {rows} rows; the extra `reductions` adds one"
+            f"for {rows} rows: pip install llvmlite"
         )
 
 

@@ -148,6 +148,10 @@ class Transitions(Protocol):
 
     n: int
 
+    @property
+    def batch(self) -> int:
+        """Maximum number of walks that are computed together, unless the user says how many."""
+
     def walk(self, damping: float, restarts: Restarts) -> Walk:
         """Begin walks."""
 

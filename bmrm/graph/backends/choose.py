@@ -20,11 +20,16 @@ Gpu = TypeVar("Gpu")
 
 
 def transitions_of(
-    graph: Graph, weighted: bool, device: str, columns: int = 1, limit: int | None = None
+    graph: Graph,
+    weighted: bool,
+    device: str,
+    walks: int = 1,
+    limit: int | None = None,
+    batch: int | None = None,
 ) -> tuple[Transitions, Placement]:
     """Return the transition matrix of a graph on a device, which is built once, and where that is.
 
-    ``columns`` is the number of walks that will be computed together, ``limit`` the bytes of device memory
+    ``walks`` will be computed, up to ``batch`` of them together; ``limit`` are the bytes of device memory
     that may be used.
     """
 
@@ -33,6 +38,7 @@ def transitions_of(
         found: GpuTransitions = graph.resident(
             key, lambda: GpuTransitions(graph, weighted, number, limit), limit
         )
+        columns = walks if walks < 2 else min(walks, batch or found.batch)
         found.resident(columns, min_resident=MIN_RESIDENT_SHARE if device == "auto" else 0.0)
         return found
 

@@ -46,6 +46,7 @@ from bmrm.graph.backends.host import (
     PRODUCT_ROUNDINGS,
     bound_rounding,
     transition_values,
+    weight_exponent,
 )
 from bmrm.graph.device_edges import Shares
 from bmrm.graph.graph import Graph
@@ -70,6 +71,10 @@ log = logging.getLogger("bmrm")
 MAX_IMAGES = 16
 """Slots that a loop uses at a time: images and points of the history of Anderson's method, the best image,
 the next one and its mixture."""
+
+BATCHES = (32, 16, 8)
+"""Numbers of walks together, the best first: the more, the fewer reads of the matrix. There must be room for
+the matrix in both types and for all vectors."""
 
 MAX_BASIS_VECTORS = 40 + 8
 """Vectors of the basis of HITS (`bmrm.graph.hubs_authorities.MAX_BASIS`), and a few in passing."""
@@ -225,6 +230,17 @@ class GpuTransitions:
     def walk(self, damping: float, restarts: Restarts) -> GpuWalk:
         return GpuWalk(self, damping, restarts)
 
+    @property
+    def batch(self) -> int:
+        # A share of the device's memory, not of what is free, so that runs are the same.
+        total = self._limit or import_cuda().device_info(self._device)["total_bytes"] // 2
+        total -= sum(format_bytes(self._edges, kind) for kind in (np.float64, np.float32))
+        fits = (size for size in BATCHES if self._vector_bytes(size) <= total)
+        return int(-self.graph.peers.largest(np.array([-float(next(fits, BATCHES[-1]))]))[0])
+
+    def _vector_bytes(self, columns: int) -> int:
+        return int(import_cuda().predict_walk_bytes(self.n_own, columns, MAX_IMAGES, self.n))
+
     def resident(self, columns: int, min_resident: float = 0.0) -> DeviceTransitions:
         """Return P' in the formats for a number of vectors, which are built when they are needed.
 
@@ -243,8 +259,7 @@ class GpuTransitions:
         return self._residents[several]
 
     def _upload(self, columns: int, min_resident: float) -> DeviceTransitions:
-        cuda = import_cuda()
-        spare = cuda.predict_walk_bytes(self.n_own, columns, MAX_IMAGES, self.n)
+        spare = self._vector_bytes(columns)
         plan = "split" if columns > 1 else None
         exact_bytes, light_bytes = (format_bytes(self._edges, kind) for kind in (np.float64, np.float32))
         needed = light_bytes + exact_bytes + spare
@@ -269,7 +284,7 @@ class GpuTransitions:
         beside = next((other.nodes for other in self._residents.values()), None)
         lengths = np.diff(self._edges.indptr)
         all_places = self.graph.places if self.graph.peers.size > 1 else None
-        nodes = cuda.Nodes(
+        nodes = import_cuda().Nodes(
             *light, exact, lengths, self._scale, self._places, beside, self._shared, all_places
         )
         return DeviceTransitions(nodes, additions_of(exact, columns))
@@ -432,14 +447,10 @@ class GpuPair:
             graph.leave_gpu()
         starts, sources = graph.rows.starts, graph.rows.sources_near(device)
         self._peers, self.n = graph.peers, graph.n_nodes
-        values, self.exponent = None, 0
-        if weighted and graph.weighted:
-            weights = graph.rows.weights
-            assert weights is not None
-            # By a power of two, so that squares neither overflow nor underflow and A stays what it is.
-            largest = self._peers.largest(np.array([weights.max(initial=0.0)]))[0]
-            self.exponent = int(np.frexp(largest)[1])
-            values = np.ldexp(weights, -self.exponent)
+        self.exponent = weight_exponent(graph) if weighted else 0
+        values = graph.rows.weights_near(device) if weighted else None
+        if values is not None and self.exponent:
+            values = np.ldexp(values[:], -self.exponent)
         shape = len(starts) - 1, self.n
         matrices = [Csr(starts, sources, values, shape)]
         if self._peers.size > 1:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import UNIT, Indices, Vector, norm
+from bmrm.base.vectors import UNIT, Indices, Vector, empty_by_lines, norm
 from bmrm.graph import _graph
 from bmrm.graph.backends.base import Restarts
 from bmrm.graph.graph import Graph
@@ -64,6 +64,10 @@ MAX_SPARE_BYTES = 1 << 30
 """Arrays that a graph keeps from one run to the next. Fresh memory has to be cleared by the system, which
 costs a tenth of the time of a run with one walk, and a third of one with 16."""
 
+HOST_BATCH = 16
+"""A query costs 19 ms of 16, 21 of 8 and 30 to 40 alone on slashdot's graph; 85, 87 and 140 on an R-MAT graph
+of scale 20."""
+
 GROUP_SIZE = 16
 """Entries of a group of which the maximum is looked at first for the largest scores."""
 
@@ -72,6 +76,9 @@ MIN_ROWS_OF_LISTED = 8
 
 FEWER_HUBS = 2
 """Authorities per hub from which the process keeps hubs orthogonal, in shorter vectors."""
+
+MODERATE_EXPONENT = 256
+"""Weights below this power of two, the largest of them above its inverse, are used as they are."""
 
 ENOUGH_LEFT = 0.7
 """Share of the length of a vector that must be left after orthogonalisation, or it is done a second time
@@ -145,6 +152,8 @@ class HostTransitions:
         Whether an edge counts by its weight; else each counts the same.
     """
 
+    batch = HOST_BATCH
+
     def __init__(self, graph: Graph, weighted: bool) -> None:
         starts, sources, _ = graph.edges_by_target
         self.graph, self.n, self.n_own = graph, graph.n_nodes, len(starts) - 1
@@ -169,7 +178,7 @@ class HostTransitions:
             array = self._spare[shape, kind].pop()
             self._spare_bytes -= array.nbytes
             return array
-        return np.empty(shape, kind)
+        return empty_by_lines(shape, kind)
 
     def release(self, arrays: Iterable[NDArray[Any]]) -> None:
         """Keep arrays for the next walk, up to `MAX_SPARE_BYTES`."""
@@ -454,8 +463,8 @@ class HostWalk:
         self._base_total[: self.columns] = self._found[3]
 
     def _selected(self, array: NDArray[Any], columns: list[int]) -> NDArray[Any]:
-        found = np.zeros((self._transitions.n_own, self._width), array.dtype)
-        found[:, : len(columns)] = array[:, columns]
+        found = self._take(array.dtype.type)
+        found[:, : len(columns)], found[:, len(columns) :] = array[:, columns], 0.0
         return found
 
     def close(self) -> None:
@@ -468,6 +477,18 @@ class HostWalk:
 
     def agree(self, status: str | None) -> str | None:
         return self._peers.agree(status)
+
+
+def weight_exponent(graph: Graph) -> int:
+    """Return the exponent of the power of two by which `Pair` divides all weights.
+
+    Squares then neither overflow nor underflow, and A stays what it is, bit by bit.
+    """
+    if not graph.weighted:
+        return 0
+    bound = graph.peers.largest(np.array([graph.rows.weight_bound]))[0]
+    exponent = int(np.frexp(bound)[1])
+    return exponent if abs(exponent) > MODERATE_EXPONENT else 0
 
 
 def _distribution(vector: Vector) -> Vector:
@@ -489,14 +510,10 @@ class HostPair:
     def __init__(self, graph: Graph, weighted: bool) -> None:
         starts, sources, weights = graph.edges_by_target
         self._graph, self.n, self._peers = graph, graph.n_nodes, graph.peers
-        values = None
-        if weighted and weights is not None:
-            # By a power of two, so that squares neither overflow nor underflow and A stays what it is.
-            largest = self._peers.largest(np.array([weights.max(initial=0.0)]))[0]
-            self.exponent = int(np.frexp(largest)[1])
-            values = np.ldexp(weights, -self.exponent)
-        else:
-            self.exponent = 0
+        self.exponent = weight_exponent(graph) if weighted else 0
+        values = weights if weighted else None
+        if values is not None and self.exponent:
+            values = np.ldexp(values, -self.exponent)
         out_starts, targets, out_values = graph.edges_by_source(values)
         own, core, threads = graph.own, graph.core, graph.threads
         self._hubs = slice(0, own.stop - own.start if core is None else core.stop)

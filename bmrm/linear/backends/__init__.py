@@ -1,1 +1,1 @@
-"""Where weights, margins and cuts live: in main memory, on a GPU, or on several ranks."""
+"""Storage of weights, margins and cuts: in main memory, on a GPU, or on several ranks."""

@@ -87,7 +87,7 @@ def blocks_of(
         return pays if max_cuts is None else min(pays, max(1, max_cuts // MIN_CUTS_KEPT_PER_BLOCK))
     if most == 1 and cuts_per_pass != 1:
         raise ParameterError(
-            f"cuts_per_pass: loss {loss.name} is no sum over rows, or over groups whose rows are together, "
+            f"cuts_per_pass: loss {loss.name} is not a sum over rows, or over groups of consecutive rows, "
             "and takes one cut per pass"
         )
     found = _checked_cuts(cuts_per_pass, most)

@@ -243,7 +243,7 @@ class Checkpoint:
         if "X" in different and self.problem.stored != problem.stored:
             types = f" (X stored as {self.problem.stored} there, as {problem.stored} here)"
         raise DataError(
-            f"{self.path}: the checkpoint is for other data: found another checksum of "
+            f"{self.path}: the checkpoint is for other data: found a different checksum of "
             f"{', '.join(different)}{types}; "
             "a warm start from its weights accepts any data with as many features"
         )

@@ -74,7 +74,7 @@ _KEYS = ("solver_type", "nr_class", "label", "nr_feature", "bias", "rho")
 
 
 def check_exportable(loss: str, classes: Sequence[Any] | None, zero_based: bool | None) -> None:
-    """Raise `ParameterError` if LIBLINEAR's format has no place for this loss, these labels or features."""
+    """Raise `ParameterError` if LIBLINEAR's format cannot store this loss, these labels or features."""
     if loss not in _SOLVER_TYPES:
         raise ParameterError(f"--export liblinear: LIBLINEAR has no model for the {loss} loss")
     if zero_based:  # LIBLINEAR would apply each weight to the next feature

@@ -137,7 +137,7 @@ def get(
 
 def _share_of_l1(name: str, l1_ratio: float | None) -> float:
     if l1_ratio is not None and name != "elastic_net":
-        raise ParameterError(f"l1_ratio: goes with reg elastic_net, found {name}")
+        raise ParameterError(f"l1_ratio: needs reg elastic_net, found {name}")
     ratio = L1_RATIO if l1_ratio is None else number("l1_ratio", l1_ratio)
     share = {"l2": 0.0, "l1": 1.0, "elastic_net": ratio}[name]
     if not 0.0 <= share <= 1.0:

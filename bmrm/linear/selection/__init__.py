@@ -1,1 +1,1 @@
-"""Cross validation, and the choice of lam by it."""
+"""Cross validation, and the choice of lam with it."""

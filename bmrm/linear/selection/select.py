@@ -167,12 +167,12 @@ class Selection(Answer, Generic[R_co]):
 
     @property
     def lam(self) -> float:
-        """The lam that the rule picks."""
+        """The lam that the rule selects."""
         return float(self.lams[self.chosen])
 
     @property
     def values(self) -> Vector:
-        """Decision value of each row under the chosen lam, by the model that has not seen the row."""
+        """Decision value of each row under the chosen lam, by the model that was trained without the row."""
         return self.validations[self.chosen].values
 
     @property

@@ -1,1 +1,1 @@
-"""GPUs: which there are, what runs on one, what fits, what was measured; the driver, uploads and arrays."""
+"""GPUs: which exist, what runs on one, what fits, measured rates; the driver, uploads and arrays."""

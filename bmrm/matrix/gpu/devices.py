@@ -79,7 +79,7 @@ def _import_distribution() -> ModuleType:
 
 
 def gpu(process: int = 0) -> dict[str, Any] | None:
-    """Return what the driver says of a GPU.
+    """Return the driver's description of a GPU.
 
     If only code for it is missing, or bmrm-cuda13 is of another version, a warning says so, once.
 

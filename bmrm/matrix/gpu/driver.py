@@ -303,7 +303,7 @@ def pointer_device(address: int) -> int:
         ctypes.byref(found), POINTER_DEVICE, ctypes.c_uint64(address)
     )
     if status:
-        raise DataError("found an array that is on no GPU, expected memory of a GPU")
+        raise DataError("found an array in main memory, expected one on a GPU")
     return found.value
 
 

@@ -58,7 +58,7 @@ def first_centers(
     with np.errstate(over="ignore"):
         centers = scales.scaled(made)
     if not np.isfinite(centers).all():
-        raise ParameterError("init: found centres that float64 does not hold in the units of the rows")
+        raise ParameterError("init: found centres that float64 cannot represent in the units of the rows")
     return centers
 
 

@@ -1,1 +1,1 @@
-"""Principal components and singular vectors, with bounds of their errors."""
+"""Principal components and singular vectors, with error bounds."""

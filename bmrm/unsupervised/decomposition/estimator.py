@@ -143,7 +143,7 @@ class _Decomposition(RowEstimator, FittedAnswer, RowTransformer):
             narrow = rows.side(self.device) <= MAX_GRAM_COLUMNS or not isinstance(wanted, int)
             solver = "covariance_eigh" if narrow else "lanczos"
         if solver != "covariance_eigh" and not isinstance(wanted, int):
-            raise ParameterError(f"n_components: found {wanted}, expected a whole number for {solver}")
+            raise ParameterError(f"n_components: found {wanted}, expected an integer for {solver}")
         return solver
 
     def _prepared(self, rows: DecomposedRows, solver: str, wanted: int | float) -> DecomposedRows:

@@ -72,7 +72,7 @@ class FittedPlaces(FittedAnswer):
 
 
 class MDS(RowEstimator, FittedPlaces, Transformer):
-    """Multidimensional scaling by SMACOF: points whose distances are near given dissimilarities.
+    """Multidimensional scaling by SMACOF: points whose distances approximate given dissimilarities.
 
     Minimises the stress sum w (delta - d)^2 over all pairs, delta being their dissimilarities and d the
     distances of the points. Sums are in float64, each pair is visited once per pass, and results have the
@@ -326,10 +326,11 @@ class MDS(RowEstimator, FittedPlaces, Transformer):
 
     @framed
     def transform(self, X: Any) -> Vector:
-        """Place new rows among the points of the configuration, which stay where they are.
+        """Place new rows among the points of the configuration, which stay fixed.
 
         Each new point goes to a minimum of its own stress, the better one of two starts: Gower's point and
-        the nearest point. A row with a dissimilarity of 0 to some point gets the place of the first of these.
+        the nearest point. A row with a dissimilarity of 0 to some point gets the position of the first
+        such point.
 
         Parameters
         ----------

@@ -268,8 +268,8 @@ class FittedMixture(FittedAnswer):
 class GaussianMixture(FittedMixture):
     """A mixture of normal distributions, fitted by EM.
 
-    A step reads the rows once and stores no shares. All sums are in float64, of moments about the present
-    means, and have the same bits for any number of threads. Parameters, methods and attributes have
+    A step reads the rows once and stores no responsibilities. All sums are in float64, of moments about the
+    current means, and have the same bits for any number of threads. Parameters, methods and attributes have
     scikit-learn's names.
 
     Parameters
@@ -534,7 +534,7 @@ class GaussianMixture(FittedMixture):
         return _Parameters(weights, means, covariances)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.int64]:
-        """Find the components and return that of each row.
+        """Find the components and return the component of each row.
 
         Parameters
         ----------

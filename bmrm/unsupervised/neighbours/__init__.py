@@ -1,1 +1,1 @@
-"""Estimators that keep their points: nearest neighbours, and densities."""
+"""Estimators that store their points: nearest neighbours and kernel densities."""

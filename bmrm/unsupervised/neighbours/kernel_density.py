@@ -21,9 +21,9 @@ SAMPLED = ("gaussian", "tophat")
 
 
 class KernelDensity(RowEstimator):
-    """The density of which rows are a sample: the mean of a kernel around each of them.
+    """The density from which rows were drawn, as the mean of kernels centred at the rows.
 
-    Densities are sums over all rows, with a proven bound of their errors. Parameters, methods and attributes
+    Densities are sums over all rows, with proven error bounds. Parameters, methods and attributes
     have scikit-learn's names.
 
     Parameters
@@ -80,7 +80,7 @@ class KernelDensity(RowEstimator):
         self.threads = threads
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Keep the sample.
+        """Store the sample.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class KernelDensity(RowEstimator):
         return self.density(X).values
 
     def density(self, X: Any) -> Density:
-        """Return the logarithm of the density at each row, with bounds of the errors.
+        """Return the logarithm of the density at each row, with error bounds.
 
         Parameters
         ----------

@@ -96,7 +96,7 @@ class NearestNeighbors(RowEstimator):
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Keep the rows among which neighbours are sought.
+        """Store the rows among which neighbours are found.
 
         Parameters
         ----------

@@ -244,6 +244,35 @@ __global__ void divide_weights(const double* weights, const int32_t* source, con
     }
 }
 
+// Of every `step`-th edge: counts those between two nodes, and of these the ones whose reverse is there.
+static __global__ void count_reversed(const int64_t* first, const int32_t* source, int64_t nodes,
+                                      int64_t looked_at, int64_t step, Word* counts) {
+    Word found[2] = {};
+    BB_FOR (i, looked_at) {
+        const int64_t e = i * step, from = source[e];
+        int64_t low = 0, high = nodes;  // the target: its edges are the last that begin at e or before
+        while (low + 1 < high) {
+            const int64_t middle = (low + high) / 2;
+            (first[middle] <= e ? low : high) = middle;
+        }
+        const int64_t to = low;
+        if (from == to) continue;
+        low = first[from];
+        high = first[from + 1];
+        while (low < high) {
+            const int64_t middle = (low + high) / 2;
+            if (source[middle] < to)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        found[0]++;
+        found[1] += low < first[from + 1] && source[low] == to;
+    }
+    atomicAdd(counts, found[0]);
+    atomicAdd(counts + 1, found[1]);
+}
+
 static __global__ void widen(const uint32_t* counts, int64_t n, int64_t* to) {
     BB_FOR (i, n) to[i] = counts[i];
 }

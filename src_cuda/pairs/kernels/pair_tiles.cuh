@@ -9,11 +9,11 @@
 // many in the time in which it reads four bytes.
 //
 // What a pair adds is a Term:
-//     READS, ADDS, SUMS     numbers that it reads of a point, adds to a point, and adds to sums over all
-//     pairs ROWS, COLUMNS         of a thread; ROWS times ADDS, rounded up to powers of two, at most 32
-//     Real, Adds            types of what it reads, and of what it adds before it is added to numbers of
-//     float64:
-//                           over the ROWS and COLUMNS of a thread, and of rows over a warp
+//     READS, ADDS, SUMS     numbers that it reads of a point, adds to a point, and adds to sums of all pairs
+//     ROWS, COLUMNS         of a thread; ROWS times ADDS, rounded up to powers of two, at most 32
+//     Real                  type of what it reads
+//     Adds                  type of what it adds, over the ROWS and COLUMNS of a thread, and of rows over a
+//                           warp, before it is added to numbers of float64
 //     kUnknownCounts        whether an unknown dissimilarity is replaced rather than left out
 //     load(i, x)            the numbers of a point
 //     add<WEIGHTED>(...)    adds a pair; notes in `rare` whether add_rare may have something to add
@@ -105,18 +105,56 @@ struct GivenPairs {
     static constexpr int kStages = sizeof(T) == 4 ? 3 : 2;  // of a few rows that a thread copies ahead
     PairTable table;
 
-    // Starts to copy what `read` would read; `to` has room for kPairThreads numbers per place.
+    // Copies to shared memory what `read` would read, ROWS rows at a time from row i on, kStages - 1 times
+    // ahead of its use.  What is next follows from what was last, so that a copy takes few instructions.
     template <int ROWS, int COLUMNS>
-    __device__ void start(int64_t i, int64_t j, T* to) const {
-        const T* from = static_cast<const T*>(table.values) + table.row(i) + j;
+    class Ahead {
+      public:
+        static constexpr int kPlaces = kStages * ROWS * COLUMNS * kPairThreads;
+
+        // left: how often rows will be read, now or, for `read`, from now on; places: room for kPlaces.
+        __device__ Ahead(const GivenPairs& from, int64_t i, int64_t j, int left, T* places)
+            : from_(static_cast<const T*>(from.table.values) + from.table.row(i) + j),
+              step_(int32_t(from.table.square ? from.table.n : from.table.n - i - 2)),
+              less_(from.table.square ? 0 : 1),
+              own_(places + threadIdx.x) {
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-#pragma unroll
-            for (int v = 0; v < COLUMNS; v++)
-                copy_ahead(to + (r * COLUMNS + v) * kPairThreads, from + 32 * v);
-            from += table.square ? table.n : table.n - i - r - 2;
+            for (slot_ = 0; slot_ + 1 < kStages; slot_++) start(left > slot_);
         }
-    }
+        __device__ void read(int left, int64_t, int64_t, T (&delta)[ROWS][COLUMNS]) {
+            start(left >= kStages);
+            slot_ = slot_ + 1 < kStages ? slot_ + 1 : 0;
+            wait_for_copies<kStages - 1>();
+            const T* const here = own_ + slot_ * kEach;
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+#pragma unroll
+                for (int v = 0; v < COLUMNS; v++) delta[r][v] = here[(r * COLUMNS + v) * kPairThreads];
+        }
+
+      private:
+        static constexpr int kEach = ROWS * COLUMNS * kPairThreads;
+
+        __device__ void start(bool any) {
+            if (any) {
+                T* const to = own_ + slot_ * kEach;
+#pragma unroll
+                for (int r = 0; r < ROWS; r++) {
+#pragma unroll
+                    for (int v = 0; v < COLUMNS; v++)
+                        copy_ahead(to + (r * COLUMNS + v) * kPairThreads, from_ + 32 * v);
+                    from_ += step_;
+                    step_ -= less_;
+                }
+            }
+            close_copies();
+        }
+
+        const T* from_;
+        int32_t step_, less_;  // from a row to the next one, and by how much that step shrinks
+        int slot_;             // where the next copy goes
+        T* own_;
+    };
 
     template <int ROWS, int COLUMNS, bool EDGE>
     __device__ void read(int64_t i, int64_t j, T (&delta)[ROWS][COLUMNS]) const {
@@ -125,10 +163,24 @@ struct GivenPairs {
     __device__ double at(int64_t i, int64_t j) const { return table.at(i, j); }
 };
 
+// Numbers that are not copied ahead.
+template <class Source, int ROWS, int COLUMNS>
+struct ReadInPlace {
+    static constexpr int kPlaces = 1;
+    using T = typename Source::Value;
+    const Source& from;
+
+    __device__ ReadInPlace(const Source& pairs, int64_t, int64_t, int, T*) : from(pairs) {}
+    __device__ void read(int, int64_t i, int64_t j, T (&delta)[ROWS][COLUMNS]) const {
+        from.template read<ROWS, COLUMNS, false>(i, j, delta);
+    }
+};
+
 // None: passes that read weights only.
 struct NoPairs {
     using Value = float;
-    static constexpr int kStages = 0;
+    template <int ROWS, int COLUMNS>
+    using Ahead = ReadInPlace<NoPairs, ROWS, COLUMNS>;
 
     template <int ROWS, int COLUMNS, bool EDGE>
     __device__ void read(int64_t, int64_t, float (&delta)[ROWS][COLUMNS]) const {
@@ -142,7 +194,8 @@ struct NoPairs {
 // Dissimilarities are the distances of rows of features.
 struct FeaturePairs {
     using Value = double;
-    static constexpr int kStages = 0;
+    template <int ROWS, int COLUMNS>
+    using Ahead = ReadInPlace<FeaturePairs, ROWS, COLUMNS>;
     const double* features;  // feature f of point i is at f * stride + i; 0 past the last point
     int64_t m, stride;       // features; points rounded up to whole tiles
 
@@ -283,11 +336,20 @@ __device__ __forceinline__ void add_rows(const Source& source,
     }
 }
 
+// Blocks that a multiprocessor has at once: as many as have room for their registers without spilling them.
+// The terms of a pair wait for one another, and few warps do not hide it.
+template <class Term, bool WEIGHTED>
+constexpr int pair_blocks() {
+    if (sizeof(typename Term::Adds) == 4)
+        return Term::READS * Term::COLUMNS <= 8 ? 5 : Term::READS <= 8 ? 4 : 3;
+    return Term::READS <= 2 && !WEIGHTED ? 3 : 2;
+}
+
 // The pairs of one tile.  row_sums: (stacks, n, ADDS); column_sums: (strips, n, ADDS), of which those here
 // exist; sums: (blocks, SUMS).  The block of strip r and stack c is r * stacks + c, r from the first strip
 // here on: blocks that run together read neighbouring memory.
 template <class Source, class Term, bool WEIGHTED>
-__global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 3 : 2)
+__global__ void __launch_bounds__(kPairThreads, pair_blocks<Term, WEIGHTED>())
     add_pairs(Source source, PairWeights weights, Term term, PairTiles tiles, double* row_sums,
               double* column_sums, double* sums) {
     using Real = typename Term::Real;
@@ -328,20 +390,12 @@ __global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 
 #pragma unroll
     for (int k = 0; k < ThreadColumns<Term>::kSums; k++) columns.sums[k] = 0.0;
 
-    // Rows whose pairs with all columns of the warp exist are copied some stages ahead.
-    constexpr int kStages = Source::kStages, kPerStage = kRows * Term::COLUMNS * kPairThreads;
-    __shared__ typename Source::Value ahead[kStages > 0 ? kStages * kPerStage : 1];
+    // Of the first rows of the tile all pairs with the columns of the warp exist: they are read ahead.
     const int64_t whole = warp_end <= n ? (last < warp_column ? last : warp_column) : first;
-    const auto stage_of = [&](int64_t i) { return int((i - first) / kRows) % (kStages > 0 ? kStages : 1); };
-    const auto start = [&](int64_t i) {
-        if constexpr (kStages > 0) {
-            if (i + kRows <= whole)
-                source.template start<kRows, Term::COLUMNS>(i, j, ahead + stage_of(i) * kPerStage + thread);
-            close_copies();
-        }
-    };
-#pragma unroll
-    for (int stage = 0; stage + 1 < kStages; stage++) start(first + stage * kRows);
+    int whole_groups = whole > first ? int(whole - first) / kRows : 0;
+    using Ahead = typename Source::template Ahead<kRows, Term::COLUMNS>;
+    __shared__ typename Source::Value places[Ahead::kPlaces];
+    Ahead ahead(source, first, j, whole_groups, places);
 
     for (int64_t base = first; base < last; base += kStagedRows) {
         const int count = int(last - base < kStagedRows ? last - base : kStagedRows);
@@ -363,19 +417,8 @@ __global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 
                 for (int k = 0; k < kAdds; k++) added[r][k] = Adds(0);
             const Real* const own = staged + g * kReads;
             typename Source::Value delta[kRows][Term::COLUMNS];
-            if (i + kRows <= warp_column && warp_end <= n) {
-                if constexpr (kStages > 0) {
-                    start(i + (kStages - 1) * kRows);
-                    wait_for_copies<kStages - 1>();
-                    const typename Source::Value* const here = ahead + stage_of(i) * kPerStage + thread;
-#pragma unroll
-                    for (int r = 0; r < kRows; r++)
-#pragma unroll
-                        for (int v = 0; v < Term::COLUMNS; v++)
-                            delta[r][v] = here[(r * Term::COLUMNS + v) * kPairThreads];
-                } else {
-                    source.template read<kRows, Term::COLUMNS, false>(i, j, delta);
-                }
+            if (whole_groups > 0) {
+                ahead.read(whole_groups--, i, j, delta);
                 add_rows<WEIGHTED, false>(source, delta, weights, term, n, i, j, own, columns, added);
             } else if (i < warp_end) {
                 source.template read<kRows, Term::COLUMNS, true>(i, j, delta);

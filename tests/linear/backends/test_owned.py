@@ -255,7 +255,7 @@ other = (data[0], np.where(np.arange(len(data[1])) % 7 == 3, 1.0, data[1]))
 try:
     bmrm.solve(*other, warm_start=checkpoint, **keywords)
 except bmrm.errors.DataError as error:
-    assert "is for other data: found another checksum of labels; " in str(error), error
+    assert "is for other data: found a different checksum of labels; " in str(error), error
 else:
     raise AssertionError
 """
@@ -282,7 +282,7 @@ else:
         ({"feature_lambda": [1.0, 0.0]}, "weights owned: feature_lambda has no strength for some feature"),
         ({"device": "cuda"}, "weights owned: trains on CPUs, found device cuda"),
         ({"weights": "mine"}, "weights: found 'mine', expected one of auto, replicated, owned"),
-        ({"comm": None}, "weights: goes with comm, found one process"),
+        ({"comm": None}, "weights: needs comm, found one process"),
     ],
 )
 def test_weights_that_cannot_be_owned_give_one_line(keywords, message):

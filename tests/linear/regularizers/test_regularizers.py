@@ -385,7 +385,7 @@ def test_the_floor_of_counts():
     [
         ({"reg": "l3"}, ParameterError, "reg: found 'l3'"),
         ({"reg": "l1", "lam": 0.0}, ParameterError, "lam"),
-        ({"reg": "l1", "l1_ratio": 0.5}, ParameterError, "goes with reg elastic_net"),
+        ({"reg": "l1", "l1_ratio": 0.5}, ParameterError, "needs reg elastic_net"),
         ({"reg": "elastic_net", "l1_ratio": 1.5}, ParameterError, "expected 0 to 1"),
         ({"feature_lambda": [1.0]}, DataError, "feature_lambda: found shape"),
         ({"feature_lambda": [-1.0] * 8}, DataError, "at least 0"),

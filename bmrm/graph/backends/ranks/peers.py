@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import interrupts
-from bmrm.base.vectors import Indices, Vector
+from bmrm.base.vectors import Indices, Vector, empty_by_lines
 from bmrm.distributed.group import Group
 from bmrm.distributed.options import check_alike
 from bmrm.graph.peers import Numbers
@@ -61,7 +61,7 @@ class Ranks:
         columns = 1 if rows.ndim == 1 else rows.shape[1]
         key = columns, rows.dtype.str
         if key not in self._wholes:
-            self._wholes = {key: np.empty(int(self.bounds[-1]) * columns, rows.dtype)}
+            self._wholes = {key: empty_by_lines((int(self.bounds[-1]) * columns,), rows.dtype.type)}
         found = self.group.gathered(rows.reshape(-1), self.bounds * columns, self._wholes[key])
         return cast("Numbers", found.reshape(int(self.bounds[-1]), *rows.shape[1:]))
 

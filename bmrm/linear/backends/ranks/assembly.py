@@ -73,7 +73,7 @@ class RanksBackend:
         """Encode the labels of this rank's rows, by the classes of all ranks."""
         if not (loss.by_rows or isinstance(loss, JointLoss)):
             raise ParameterError(
-                f"loss {loss.name}: is no sum over rows, so its rows cannot be on several ranks; train on one"
+                f"loss {loss.name}: is not a sum over rows, so it cannot train on several ranks; use one"
             )
         group, y, m, weights = self.group, self.data.y, self.data.matrix.shape[0], self.data.weights
         if loss.task in ("regression", "novelty"):
