@@ -25,7 +25,7 @@ K, CALLS, CHECKED = 10, 3, 20
 SHAPES = ((100_000, 3), (1_000_000, 3), (100_000, 6), (100_000, 16), (100_000, 64), (100_000, 768))
 AIMS = {3: 8.0, 64: 3.0, 768: 1.5}
 TORCH_NUMBERS, TORCH_BLOCKS = 200_000_000, 50
-RADIUS = 0.01
+RADII = ((1_000_000, 3, 0.01), (1_000_000, 3, 0.03), (100_000, 6, 0.2))
 MANY, COLUMNS, REFUSED_AIM = 180_000, 9, 2.0
 
 SECTIONS = """
@@ -39,12 +39,16 @@ units of 1e11.
 points = {points:,} | columns = {columns} | bmrm s = {seconds[ours]:.4f} | bmrm = {ours/1e11:.2f} |
 PyTorch = {torch/1e11:.2f} | times faster = {times_faster:.1f}
 
-Pairs within {sizes[radius]} as a sparse matrix, of 1,000,000 points in a cube; and counting until the
-result cannot fit, of {sizes[many]:,} points with {sizes[columns]} columns most of which are within the
-radius.
+Pairs of uniform points within a radius, as a sparse matrix in main memory.
 
 [radius]
-neighbours = {neighbours:,} | bmrm s = {seconds:.3f} | refused after s = {refused:.3f}
+points = {points:,} | columns = {columns} | radius = {radius} | neighbours = {neighbours:,} |
+bmrm s = {seconds:.3f}
+
+Counting until the result cannot fit, of points most of which are within the radius.
+
+[refused]
+points = {points:,} | columns = {columns} | s = {seconds:.3f}
 
 [aims]
 """
@@ -99,11 +103,25 @@ def measure_nearest(n: int, columns: int) -> dict[str, Any]:
     }
 
 
-def measure_radius() -> dict[str, Any]:
-    """Measure pairs within a radius, and how long it takes to refuse too many."""
-    rng = np.random.default_rng(0)
-    x, many = pairs.Points(rng.random((1_000_000, 3)), device="cuda"), rng.random((MANY, COLUMNS))
-    found = pairs.within(RADIUS, x)
+def measure_radius(n: int, columns: int, radius: float) -> dict[str, Any]:
+    """Measure pairs within a radius."""
+    rows = np.random.default_rng(0).random((n, columns))
+    x = pairs.Points(rows, device="cuda")
+    found = pairs.within(radius, x)
+    expected = pairs.within(radius, rows[:CHECKED], rows, device="cpu")
+    assert (np.diff(expected.indptr) - 1 == np.diff(found.indptr)[:CHECKED]).all()  # but for the row itself
+    return {
+        "points": n,
+        "columns": columns,
+        "radius": radius,
+        "neighbours": int(found.nnz),
+        "seconds": least_seconds(lambda: pairs.within(radius, x)),
+    }
+
+
+def measure_refusal() -> dict[str, Any]:
+    """Measure how long it takes to refuse too many pairs."""
+    many = np.random.default_rng(0).random((MANY, COLUMNS))
 
     def refuse() -> None:
         try:
@@ -112,11 +130,7 @@ def measure_radius() -> dict[str, Any]:
             return
         raise AssertionError("the result fits")
 
-    return {
-        "neighbours": int(found.nnz),
-        "seconds": least_seconds(lambda: pairs.within(RADIUS, x), 1),
-        "refused": least_seconds(refuse, 2),
-    }
+    return {"points": MANY, "columns": COLUMNS, "seconds": least_seconds(refuse, 2)}
 
 
 def main() -> None:
@@ -125,7 +139,8 @@ def main() -> None:
     parser.add_argument("--out", default=str(report.RESULTS / "pairs_nearest_gpu.json"))
     options = parser.parse_args()
     nearest = [measure_nearest(*shape) for shape in SHAPES]
-    radius = measure_radius()
+    radius = [measure_radius(*each) for each in RADII]
+    refused = measure_refusal()
     aims = [
         report.aim(
             f"{row['points']} points, {row['columns']} columns over PyTorch", row["times_faster"], bound
@@ -134,7 +149,7 @@ def main() -> None:
         if (bound := AIMS.get(row["columns"]))
     ]
     aims.append(
-        report.aim("a result that cannot fit is refused", radius["refused"], REFUSED_AIM, " s", below=True)
+        report.aim("a result that cannot fit is refused", refused["seconds"], REFUSED_AIM, " s", below=True)
     )
     for each in aims:
         print(report.line(each))
@@ -143,9 +158,10 @@ def main() -> None:
         SECTIONS,
         device=gpu_timing.device(),
         versions={"torch": torch.__version__},
-        sizes={"k": K, "radius": RADIUS, "many": MANY, "columns": COLUMNS},
+        sizes={"k": K},
         nearest=nearest,
-        radius=[radius],
+        radius=radius,
+        refused=[refused],
         aims=aims,
     )
 

@@ -352,7 +352,7 @@ def _counts(radius: float, search: _Search, where: Neighbours, *, must_fit: bool
                 f"{free / 1e9:.4g} GB are free; {BLOCKS}"
             )
 
-    search.run(where, count, 0, search.shape[0], radius)
+    search.run(where, count, 0, search.shape[0])
     return counts
 
 

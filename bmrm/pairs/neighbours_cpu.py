@@ -14,7 +14,7 @@ MIN_PRODUCT_ROWS = 16
 """Rows from which products pay: a panel of them takes the time of 64."""
 
 MAX_NEAR_SHARE = 1 / 64
-"""Share of the pairs that are near up to which products pay: near pairs are decided one by one."""
+"""Share of the pairs that are near up to which products pay for lists: near pairs are decided one by one."""
 
 SAMPLE_ROWS, SAMPLE_POINTS = 64, 512
 """What that share is estimated from."""

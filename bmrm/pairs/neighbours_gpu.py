@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.pairs.gpu import DevicePairs
 from bmrm.pairs.passes import NeighbourTasks
-from bmrm.pairs.points import Points
-from bmrm.pairs.sides import Side, Sides
+from bmrm.pairs.sides import Sides
 from bmrm.pairs.work import neighbour_device_bytes
 
 
@@ -20,20 +17,12 @@ class DeviceNeighbours:
     """
 
     def __init__(self, sides: Sides, number: int, k: int) -> None:
-        needed = neighbour_device_bytes(*sides.shape, sides.axes, k)
+        needed = neighbour_device_bytes(*sides.shape, sides.axes, k, sides.metric == "cosine")
         DevicePairs(number).require(needed, f"a search for the neighbours of {sides.shape[0]} points")
         self._number, self._metric = number, sides.metric
-        rows, points, self._box = sides.rows, sides.points, sides.box
-        if sides.metric == "cosine":
-            rows, points, self._box = sides.measured()
-        self._rows, self._one_set = self._put(rows), points is None
-        self._points = self._rows if points is None else self._put(points)
-
-    def _put(self, side: Side) -> Any:
-        """Put rows there, or use those that are there."""
-        if isinstance(side, Points):
-            return side.rows_on(self._number)
-        return import_cuda().DenseRows(side, device=self._number)
+        self._box, points = sides.box, sides.points
+        self._rows, self._one_set = sides.rows.rows_on(number), points is None
+        self._points = self._rows if points is None else points.rows_on(number)
 
     def search(self, first: int, last: int, radius: float) -> NeighbourTasks:
         found: NeighbourTasks = import_cuda().NeighbourSearch(

@@ -156,7 +156,7 @@ class Neighbours(Protocol):
     def search(self, first: int, last: int, radius: float) -> NeighbourTasks:
         """Prepare a search for the neighbours of rows first to last - 1.
 
-        - ``radius``: within which they are; 0 if the nearest are sought
+        - ``radius``: within which they are listed; 0 if they are counted, or the nearest are sought
         """
         ...
 

@@ -26,6 +26,45 @@ COORDINATE_BYTES = 24
 """Memory of a coordinate while it is converted: as given, by axes, and placed."""
 
 
+class KeptRows:
+    """Rows as they were given, which stay on the GPUs to which they are copied.
+
+    Attributes
+    ----------
+    array : ndarray or DeviceArray
+        Of float32 or float64, shape (n, d).
+    """
+
+    gpu = None
+    """No GPU had them."""
+
+    def __init__(self, array: Any, threads: int | None = None) -> None:
+        self.array, self._threads = array, threads
+        self._there: dict[int, Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_there": {}}
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        found: tuple[int, int] = self.array.shape
+        return found
+
+    def on_host(self) -> Vector:
+        """Return them in float64 in main memory."""
+        return np.ascontiguousarray(self.array, np.float64)
+
+    def rows_on(self, number: int) -> Any:
+        """Return them on the GPU of a CUDA number, as `Points.rows_on`."""
+        if number not in self._there:
+            self._there[number] = import_cuda().DenseRows(self.array, device=number, threads=self._threads)
+        return self._there[number]
+
+
 class Points:
     """Points in space, converted and sorted once for many counts.
 
@@ -83,7 +122,7 @@ class Points:
         self._coordinates: Vector | None = None
         self._placed: dict[str, Any] = {}
         self._rows: dict[type[np.floating[Any]], StoredRows] = {}
-        self._rows_on: dict[int, Any] = {}
+        self._kept: KeptRows | None = None
         self._lock = threading.Lock()
         if self._group is None:
             self._there = _resident(x)
@@ -198,12 +237,14 @@ class Points:
         """
         rows = self.rows(self.real, True)
         with self._lock:
-            if number not in self._rows_on:
-                made = import_cuda().DenseRows(
-                    rows.block(slice(0, len(rows))), device=number, threads=self.threads
-                )
-                self._rows_on[number] = made
-            return self._rows_on[number]
+            if self._kept is None:
+                self._kept = KeptRows(rows.block(slice(0, len(rows))), self.threads)
+            return self._kept.rows_on(number)
+
+    def on_host(self) -> Vector:
+        """Return the points by rows in float64 in main memory."""
+        found: Vector = self.rows(np.float64, False).given
+        return found
 
     @functools.cached_property
     def extents(self) -> tuple[Vector, Vector]:

@@ -13,12 +13,12 @@ from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.pairs._pairs import METRICS
-from bmrm.pairs.points import Points, read_box, read_points
+from bmrm.pairs.points import KeptRows, Points, read_box, read_points
 
 SQUARES = ("euclidean", "sqeuclidean", "cosine")
 """Metrics that are made of squares."""
 
-Side: TypeAlias = Points | Vector
+Side: TypeAlias = Points | KeptRows
 """Points, or rows in main memory, which are read where they are."""
 
 
@@ -28,8 +28,8 @@ class Sides:
 
     Attributes
     ----------
-    rows : Points or ndarray
-    points : Points or ndarray, or None
+    rows : Points or KeptRows
+    points : Points or KeptRows, or None
         None: the rows, none of which is its own neighbour.
     box : ndarray, shape (d,)
         Lengths of the axes; 0 for an open one.
@@ -52,7 +52,7 @@ class Sides:
     @property
     def axes(self) -> int:
         """Number of axes."""
-        return int(self.rows.shape[1])
+        return self.rows.shape[1]
 
     @property
     def others(self) -> int:
@@ -62,13 +62,13 @@ class Sides:
     @property
     def gpu(self) -> int | None:
         """Number of the GPU that has some of them; None if all are in main memory."""
-        found = [each.gpu for each in (self.rows, self.points) if isinstance(each, Points)]
+        found = [each.gpu for each in (self.rows, self.points) if each is not None]
         return next((number for number in found if number is not None), None)
 
     def measured(self) -> tuple[Vector, Vector | None, Vector]:
         """Return rows and points in main memory as loops measure them, and the box."""
-        points = None if self.points is None else on_host(self.points)
-        rows, points = _measured(on_host(self.rows), points, self.metric)
+        points = None if self.points is None else self.points.on_host()
+        rows, points = _measured(self.rows.on_host(), points, self.metric)
         return rows, points, np.resize(self.box, rows.shape[1])
 
 
@@ -102,19 +102,13 @@ def _sides_of_points(x: Any, y: Any, metric: str, box: Any, device: str | None, 
     return Sides(a, b, a.box, metric, device or a.device)
 
 
-def read_rows(what: str, given: Any) -> Vector:
-    """Return finite rows in float32 or float64, in place if they are."""
+def read_rows(what: str, given: Any) -> KeptRows:
+    """Return finite rows in float32 or float64, in place if they are; kept ones as they are."""
+    if isinstance(given, KeptRows):
+        return given
     found = np.ascontiguousarray(arguments.matrix(what, given))
     arguments.check_finite(what, found)
-    return found
-
-
-def on_host(side: Side) -> Vector:
-    """Return rows in float64 in main memory."""
-    if not isinstance(side, Points):
-        return np.ascontiguousarray(side, np.float64)
-    found: Vector = side.rows(np.float64, False).given
-    return found
+    return KeptRows(found)
 
 
 def _measured(x: Vector, y: Vector | None, metric: str) -> tuple[Vector, Vector | None]:

@@ -259,12 +259,13 @@ def neighbour_work(
     )
 
 
-def neighbour_device_bytes(rows: int, points: int, axes: int, k: int) -> int:
-    """Return the bytes of a search for neighbours on a GPU."""
+def neighbour_device_bytes(rows: int, points: int, axes: int, k: int, units: bool = False) -> int:
+    """Return the bytes of a search for neighbours on a GPU; ``units``: of rows divided by their lengths."""
     each = 12 * max(256, 6 * k) + 16 * k + 32  # candidates, and the nearest of them
     if axes >= MIN_ROUNDED_AXES:
         each += 2 * (axes + 64)
     batch = max(each, min(NEAR_BATCH_BYTES, rows * each)) + NEAR_POINT_BYTES * points
     rounded = 2 * (axes + 64) * (points + 256) if axes >= MIN_ROUNDED_AXES else 0
     tree = TREE_POINT_BYTES * (rows + points) if axes <= MAX_TREE_AXES else 0
-    return 8 * (rows + points) * axes + batch + rounded + tree
+    copies = 8 * (rows + points) * (axes + 1) if units else 0
+    return 8 * (rows + points) * axes + copies + batch + rounded + tree

@@ -13,7 +13,7 @@ extern "C" {
 typedef enum {
     BB_EUCLIDEAN = 0,
     BB_SQEUCLIDEAN,
-    BB_COSINE,  // of rows of length 1
+    BB_COSINE,  // of the rows divided by their lengths, which takes a copy of both sides in float64
     BB_MANHATTAN,
     BB_CHEBYSHEV
 } bb_metric;

@@ -1,5 +1,8 @@
 // Trees of boxes; near_tree.h.
+#include <type_traits>
+
 #include "pairs/near_tree.h"
+#include "runtime/device_sort.cuh"
 
 namespace bmrm {
 
@@ -57,30 +60,57 @@ void NearTree::bound() {
     } while (below.count > 1);
 }
 
-template <Measure MEASURE>
-void NearTree::search(const NearSides& sides, const TreeRows& rows, int64_t k, double* distances,
-                      int64_t* indices) {
-    const auto kernel =
-        width_ == kNarrow ? search_tree<MEASURE, kNarrow> : search_tree<MEASURE, int(kMostAxes)>;
-    const int64_t shared = kTreeStackBytes + k * kTreeNeighbourBytes;
-    allow_shared(kernel, shared);
-    launch((rows.count + 31) / 32, 32, shared)(kernel, view_, sides, rows, int(k), distances, indices);
-}
-
-void NearTree::search(const NearSides& sides, const bb_dense_rows& rows, int64_t first, int64_t count,
-                      int64_t k, double* distances, int64_t* indices) {
+template <class Use>
+void NearTree::visit(const NearSides& sides, const bb_dense_rows& rows, int64_t first, int64_t count,
+                     const Use& use) const {
     const Array<double> given = by_axis(memory_, rows, first, count);
     const Array<uint32_t> order =
         along_curve(memory_, {given.data(), count, axes_}, {nullptr, nullptr}, range_);
     const TreeRows some = {first, count, order.data()};
+    const auto with_axes = [&](auto measure) {
+        if (width_ == kNarrow) return use(measure, std::integral_constant<int, kNarrow>(), some);
+        use(measure, std::integral_constant<int, int(kMostAxes)>(), some);
+    };
     switch (measure_of(sides.metric)) {
         case Measure::sizes:
-            return search<Measure::sizes>(sides, some, k, distances, indices);
+            return with_axes(std::integral_constant<Measure, Measure::sizes>());
         case Measure::largest:
-            return search<Measure::largest>(sides, some, k, distances, indices);
+            return with_axes(std::integral_constant<Measure, Measure::largest>());
         default:
-            return search<Measure::squares>(sides, some, k, distances, indices);
+            return with_axes(std::integral_constant<Measure, Measure::squares>());
     }
+}
+
+void NearTree::search(const NearSides& sides, const bb_dense_rows& rows, int64_t first, int64_t count,
+                      int64_t k, double* distances, int64_t* indices) {
+    visit(sides, rows, first, count, [&](auto measure, auto axes, const TreeRows& some) {
+        const auto kernel = search_tree<measure.value, axes.value>;
+        const int64_t shared = kTreeStackBytes + k * kTreeNeighbourBytes;
+        allow_shared(kernel, shared);
+        launch((count + 31) / 32, 32, shared)(kernel, view_, sides, some, int(k), distances, indices);
+    });
+}
+
+void NearTree::count(const NearSides& sides, const bb_dense_rows& rows, int64_t first, int64_t count,
+                     double most, unsigned long long* counts) {
+    visit(sides, rows, first, count, [&](auto measure, auto axes, const TreeRows& some) {
+        launch((count + 31) / 32, 32, kTreeStackBytes)(count_in_tree<measure.value, axes.value>, view_, sides,
+                                                       some, most, counts);
+    });
+}
+
+void NearTree::list(const NearSides& sides, const bb_dense_rows& rows, int64_t first, int64_t count,
+                    double most, int64_t size, const NearLists& to) {
+    Array<uint64_t> keys(memory_, size);
+    const Array<double> distances(memory_, size);
+    const TreeLists lists = {to.starts, keys.data(), distances.data()};
+    visit(sides, rows, first, count, [&](auto measure, auto axes, const TreeRows& some) {
+        launch((count + 31) / 32, 32, kTreeStackBytes)(list_in_tree<measure.value, axes.value>, view_, sides,
+                                                       some, most, lists);
+    });
+    const Array<uint32_t> from = sort_with_positions(memory_, keys, uint64_t(count) << 32);
+    launch(blocks_for(size), 256)(write_lists, size, TreeLists{to.starts, keys.data(), distances.data()},
+                                  from.data(), to);
 }
 
 }  // namespace bmrm

@@ -1,4 +1,4 @@
-// A tree of boxes around points of few axes, and the nearest of rows by it: kernels/near_tree.cuh.
+// A tree of boxes around points of few axes, and neighbours of rows by it: kernels/near_tree.cuh.
 #pragma once
 #include <utility>
 #include <vector>
@@ -20,12 +20,22 @@ class NearTree {
     // Writes the k nearest of rows from `first` on; sides: those of the tree.
     void search(const NearSides& sides, const bb_dense_rows& rows, int64_t first, int64_t count, int64_t k,
                 double* distances, int64_t* indices);
+    // Memory of a neighbour while lists are sorted: keys and places, each twice, and a distance.
+    static constexpr int64_t kListBytes = 32;
+    // Counts, or lists by index, the points that measure at most `most` to rows from `first` on.
+    void count(const NearSides& sides, const bb_dense_rows& rows, int64_t first, int64_t count, double most,
+               unsigned long long* counts);
+    // size: neighbours that were counted.
+    void list(const NearSides& sides, const bb_dense_rows& rows, int64_t first, int64_t count, double most,
+              int64_t size, const NearLists& to);
 
   private:
     void bound();
     NextLaunch launch(int64_t blocks, int threads, int64_t shared = 0) const;
-    template <Measure MEASURE>
-    void search(const NearSides& sides, const TreeRows& rows, int64_t k, double* distances, int64_t* indices);
+    // Calls use(measure, axes, rows) with constants, and with the rows in the order of the curve.
+    template <class Use>
+    void visit(const NearSides& sides, const bb_dense_rows& rows, int64_t first, int64_t count,
+               const Use& use) const;
 
     Memory& memory_;
     const int axes_, width_;  // width_: with axes of zeros, as kernels are compiled

@@ -6,7 +6,7 @@
 // candidates as k times its points over those before; the passes are as long as there is room. A row that
 // gets too many loses some: then, and for k beyond kMostKept, all its distances are sorted.
 //
-// With few axes, a tree of boxes leaves most points out (near_tree.cuh).
+// With few axes, a tree of boxes leaves most points out, also of those within a radius (near_tree.cuh).
 //
 // With many axes, the passes take values from tensor cores instead of distances in float64, and keep what may
 // be one of the k nearest (near_rounded.cuh). At last these are decided in float64. A row that has too many
@@ -21,6 +21,7 @@
 #include "api/neighbours.h"
 #include "pairs/kernels/near_rounded.cuh"
 #include "pairs/kernels/near_select.cuh"
+#include "pairs/kernels/unit_rows.cuh"
 #include "pairs/near_tree.h"
 #include "rows/resident_rows.h"
 #include "runtime/chain.cuh"
@@ -108,20 +109,23 @@ struct bb_neighbours : Handle {
           device(device),
           first_(sides.first),
           metric_(Metric(sides.metric)),
-          rows_(*sides.rows),
-          points_(*sides.points) {
-        const int64_t m = points_.rows.n, d = points_.rows.d;
-        if (rows_.rows.d != d || m >= int64_t(1) << 31 || first_ < 0 || sides.count < 0 ||
-            first_ + sides.count > rows_.rows.n || rows_.rows.n >= int64_t(1) << 32)
+          rows_(sides.rows),
+          points_(sides.points) {
+        const int64_t m = points_->rows.n;
+        if (rows_->rows.d != points_->rows.d || m >= int64_t(1) << 31 || first_ < 0 || sides.count < 0 ||
+            first_ + sides.count > rows_->rows.n || rows_->rows.n >= int64_t(1) << 32)
             throw Failure(BB_INVALID, "rows: out of range, or of another width than the points");
-        std::vector<double> box(sides.box, sides.box + d);
+        std::vector<double> box(sides.box, sides.box + points_->rows.d);
+        if (metric_ == Metric::cosine) divide();
+        const int64_t d = points_->rows.d;
+        box.resize(size_t(d));
         for (int64_t k = 0; k < d; k++) {
             box.push_back(box[size_t(k)] > 0 ? 1 / box[size_t(k)] : 0);
             is_periodic_ |= box[size_t(k)] > 0;
         }
         box_ = on_device(memory, box);
-        sides_ = {where(rows_), where(points_),     d,     {box_.data(), box_.data() + d},
-                  metric_,      sides.one_set != 0, {m, 1}};
+        sides_ = {where(*rows_), where(*points_),    d,     {box_.data(), box_.data() + d},
+                  metric_,       sides.one_set != 0, {m, 1}};
     }
 
     void nearest(int64_t k, int64_t first, int64_t last, double* distances, int64_t* indices);
@@ -158,8 +162,11 @@ struct bb_neighbours : Handle {
         return measure_of(metric_) == Measure::squares && !is_periodic_ && device.major >= 8 &&
                sides_.axes >= kMinRoundedAxes && rows >= kMinRoundedRows && m >= kMinRoundedPoints;
     }
+    void divide();
     bool round();
-    bool tree_pays(int64_t k, int64_t rows);
+    // The tree, if it pays for k neighbours of so many rows, or for all within a radius; made at its first
+    // use.
+    NearTree* tree(int64_t k, int64_t rows);
     void nearest_by_tree(int64_t k, int64_t first, int64_t last, double* distances, int64_t* indices);
     void find(int64_t k, const NearBatch& rows, const Candidates& candidates);
     void find_rounded(int64_t k, const NearBatch& rows, const Candidates& candidates);
@@ -179,7 +186,11 @@ struct bb_neighbours : Handle {
 
     const int64_t first_;
     const Metric metric_;
-    bb_dense_rows &rows_, &points_;
+    bb_dense_rows *rows_, *points_;
+    struct {
+        Array<double> values;
+        std::unique_ptr<bb_dense_rows> rows;
+    } units_[2];  // of the rows and the points, if lengths do not count
     bool is_periodic_ = false;
     Array<double> box_;
     NearSides sides_ = {};
@@ -189,6 +200,33 @@ struct bb_neighbours : Handle {
     Array<RowNorms> row_norms_;
     Array<float> slacks_;
 };
+
+// Puts rows of length 1 in the place of those given; with a column more if one is of zeros.
+void bb_neighbours::divide() {
+    bb_dense_rows* const given[2] = {rows_, points_};
+    const int sides = rows_ == points_ ? 1 : 2;
+    Array<int> zeros(memory, 1);
+    zeros.fill_bytes(0);
+    for (int i = 0; i < sides; i++)
+        given[i]->rows.with([&](auto* X) {
+            using V = std::remove_const_t<std::remove_pointer_t<decltype(X)>>;
+            const int64_t n = given[i]->rows.n;
+            launch(blocks_for(32 * n), 256)(find_zero_rows<V>, X, n, given[i]->rows.d, zeros.data());
+        });
+    const int64_t d = points_->rows.d, width = d + zeros.at(0);
+    for (int i = 0; i < sides; i++) {
+        const int64_t n = given[i]->rows.n;
+        units_[i].values = Array<double>(memory, n * width);
+        double* const to = units_[i].values.data();
+        given[i]->rows.with([&](auto* X) {
+            using V = std::remove_const_t<std::remove_pointer_t<decltype(X)>>;
+            launch(blocks_for(32 * n), 256)(divide_rows<V>, X, n, d, width, to);
+        });
+        units_[i].rows = std::make_unique<bb_dense_rows>(device, BB_FLOAT64, n, width, to, nullptr, 1);
+    }
+    rows_ = units_[0].rows.get();
+    points_ = units_[sides - 1].rows.get();
+}
 
 // Rounds the points; false if numbers have no sizes for that.
 bool bb_neighbours::round() {
@@ -209,12 +247,12 @@ bool bb_neighbours::round() {
                 find_largest_difference<V>, X, size, d, to.shift.data(), largest.data());
         });
     };
-    points_.rows.with([&](auto* X) {
+    points_->rows.with([&](auto* X) {
         using V = std::remove_const_t<std::remove_pointer_t<decltype(X)>>;
         launch(blocks_for(d, 32), 32)(sample_mean<V>, X, d, to.order, to.shift.data());
     });
-    spread(points_);
-    if (&rows_ != &points_) spread(rows_);
+    spread(*points_);
+    if (rows_ != points_) spread(*rows_);
     const unsigned long long bits = largest.at(0);
     double most;
     std::memcpy(&most, &bits, sizeof most);
@@ -225,7 +263,7 @@ bool bb_neighbours::round() {
     to.maximum = Array<WidestNorms>(memory, 1);
     to.maximum.fill_bytes(0);
     to.values = Array<__half>(memory, padded * to.chunks * kChunkColumns);
-    points_.rows.with([&](auto* X) {
+    points_->rows.with([&](auto* X) {
         using V = std::remove_const_t<std::remove_pointer_t<decltype(X)>>;
         launch(blocks_for(32 * padded), 256)(
             round_rows<V, PointOrder>, X, m, padded, d, to.origin, to.chunks, to.order,
@@ -248,7 +286,7 @@ void bb_neighbours::find_rounded(int64_t k, const NearBatch& rows, const Candida
     reserve(memory, row_values_, tiles * kTensorRows * width);
     reserve(memory, row_norms_, tiles * kTensorRows);
     reserve(memory, slacks_, rows.count);
-    rows_.rows.with([&](auto* X) {
+    rows_->rows.with([&](auto* X) {
         using V = std::remove_const_t<std::remove_pointer_t<decltype(X)>>;
         launch(blocks_for(32 * tiles * kTensorRows), 256)(
             round_rows<V, InOrder>, X + rows.first * d, rows.count, tiles * kTensorRows, d, rounded_.origin,
@@ -308,25 +346,26 @@ void bb_neighbours::sort_row(int64_t k, int64_t row, double* distances, int64_t*
     launch(blocks_for(k), 256)(write_sorted, int(k), keys.data(), points.data(), distances, indices);
 }
 
-bool bb_neighbours::tree_pays(int64_t k, int64_t rows) {
-    if (is_periodic_ || sides_.axes > NearTree::kMostAxes || k > NearTree::kMostNeighbours) return false;
-    return tree_ || (rows >= NearTree::kMinRows && sides_.order.count >= NearTree::kMinPoints);
+NearTree* bb_neighbours::tree(int64_t k, int64_t rows) {
+    if (is_periodic_ || sides_.axes > NearTree::kMostAxes || k > NearTree::kMostNeighbours) return nullptr;
+    if (!tree_ && rows >= NearTree::kMinRows && sides_.order.count >= NearTree::kMinPoints)
+        tree_ = std::make_unique<NearTree>(memory, *points_);
+    return tree_.get();
 }
 
 void bb_neighbours::nearest_by_tree(int64_t k, int64_t first, int64_t last, double* distances,
                                     int64_t* indices) {
-    if (!tree_) tree_ = std::make_unique<NearTree>(memory, points_);
     const int64_t size = std::min<int64_t>(kBatchBytes / (16 * k), last - first);
     const Found found(memory, size, k);
     for (int64_t begin = first; begin < last; begin += size) {
         const int64_t count = std::min(size, last - begin);
-        tree_->search(sides_, rows_, first_ + begin, count, k, found.distances.data(), found.indices.data());
+        tree_->search(sides_, *rows_, first_ + begin, count, k, found.distances.data(), found.indices.data());
         hand_over(k, begin, count, found, distances, indices);
     }
 }
 
 void bb_neighbours::nearest(int64_t k, int64_t first, int64_t last, double* distances, int64_t* indices) {
-    if (tree_pays(k, last - first)) return nearest_by_tree(k, first, last, distances, indices);
+    if (tree(k, last - first)) return nearest_by_tree(k, first, last, distances, indices);
     const bool kept = k <= kMostKept;
     const int64_t room = kept ? room_for(k) : 0, each = room * kCandidateBytes + 16 * k;
     const int64_t size = std::clamp<int64_t>(kBatchBytes / each, 1, std::max<int64_t>(1, last - first));
@@ -380,9 +419,14 @@ void bb_neighbours::nearest(int64_t k, int64_t first, int64_t last, double* dist
 void bb_neighbours::count(double radius, int64_t first, int64_t last, int64_t* counts) {
     const int64_t rows = last - first;
     Array<unsigned long long> found(memory, rows);
-    found.fill_bytes(0);
-    launch(tiles(rows, sides_.order.count, true), kNearThreads)(of(kCount), sides_, batch(first, rows),
-                                                                last_measured(metric_, radius), found.data());
+    const double limit = last_measured(metric_, radius);
+    if (NearTree* const by_tree = tree(1, rows)) {
+        by_tree->count(sides_, *rows_, first_ + first, rows, limit, found.data());
+    } else {
+        found.fill_bytes(0);
+        launch(tiles(rows, sides_.order.count, true), kNearThreads)(of(kCount), sides_, batch(first, rows),
+                                                                    limit, found.data());
+    }
     BB_CHECK(
         cudaMemcpyAsync(counts + first, found.data(), size_t(rows) * 8, cudaMemcpyDefault, memory.stream));
     BB_CHECK(cudaStreamSynchronize(memory.stream));
@@ -390,7 +434,9 @@ void bb_neighbours::count(double radius, int64_t first, int64_t last, int64_t* c
 
 void bb_neighbours::fill(double radius, int64_t first, int64_t last, const int64_t* starts, double* distances,
                          void* indices, bool narrow) {
-    const int64_t each = 8 + (narrow ? 4 : 8), most = kBatchBytes / each;
+    NearTree* const by_tree = tree(1, last - first);
+    const int64_t each = 8 + (narrow ? 4 : 8);
+    const int64_t most = kBatchBytes / (each + (by_tree ? NearTree::kListBytes : 0));
     const double limit = last_measured(metric_, radius);
     Array<double> found;
     Array<unsigned char> numbers;
@@ -406,8 +452,11 @@ void bb_neighbours::fill(double radius, int64_t first, int64_t last, const int64
         const NearLists to = {of_rows.data(), found.data(),
                               narrow ? nullptr : reinterpret_cast<int64_t*>(numbers.data()),
                               narrow ? reinterpret_cast<int32_t*>(numbers.data()) : nullptr};
-        launch(tiles(rows, sides_.order.count, false), kNearThreads)(of(kFill), sides_, batch(begin, rows),
-                                                                     limit, to);
+        if (by_tree)
+            by_tree->list(sides_, *rows_, first_ + begin, rows, limit, size, to);
+        else
+            launch(tiles(rows, sides_.order.count, false), kNearThreads)(of(kFill), sides_,
+                                                                         batch(begin, rows), limit, to);
         BB_CHECK(cudaMemcpyAsync(distances + starts[begin], found.data(), size_t(size) * 8, cudaMemcpyDefault,
                                  memory.stream));
         BB_CHECK(cudaMemcpyAsync(static_cast<unsigned char*>(indices) + starts[begin] * (each - 8),

@@ -42,6 +42,46 @@ struct CandidateLoops {
         return last;
     }
 
+    BMRM_TARGET static i64 counts(const float* panel, i64 steps, const float* tiles, const float* starts,
+                                  i64 first, i64 last, const float* limits, const SurelyNear& sure,
+                                  std::uint64_t* rows) {
+        Ints found[kGroup] = {};
+        i64 t = first;
+        for (LaneBits any = 0; t < last; ++t) {
+            Floats sum[kTilePoints][kGroup];
+            for (int j = 0; j < kTilePoints; ++j)
+                for (int v = 0; v < kGroup; ++v) sum[j][v] = all(starts[t * kTilePoints + j]);
+            subtract_products(panel, tiles + t * kTilePoints * steps, steps, sum);
+#pragma GCC unroll 4
+            for (int v = 0; v < kGroup; ++v) {
+                const Floats limit = load(limits + v * kLanes);
+                const Floats surely = load(sure.limits + v * kLanes) - all(sure.slacks[t]);
+#pragma GCC unroll 4
+                for (int j = 0; j < kTilePoints; ++j) {
+                    found[v] -= (Ints)(sum[j][v] <= surely);
+                    any |= at_least(limit, sum[j][v]) ^ at_least(surely, sum[j][v]);
+                }
+            }
+            if (__builtin_expect(any == 0, 1)) continue;
+#pragma GCC unroll 4
+            for (int j = 0; j < kTilePoints; ++j) {
+                rows[j] = 0;
+#pragma GCC unroll 4
+                for (int v = 0; v < kGroup; ++v) {
+                    const Floats surely = load(sure.limits + v * kLanes) - all(sure.slacks[t]);
+                    const LaneBits open =
+                        at_least(load(limits + v * kLanes), sum[j][v]) ^ at_least(surely, sum[j][v]);
+                    rows[j] |= static_cast<std::uint64_t>(open) << v * kLanes;
+                }
+            }
+            break;
+        }
+        for (int v = 0; v < kGroup; ++v)
+            for (int l = 0; l < kLanes; ++l)
+                sure.counts[v * kLanes + l] += static_cast<std::uint32_t>(found[v][l]);
+        return t;
+    }
+
     BMRM_TARGET static Code encode_floats(const double* x, const double* shift, i64 d, double scale, bool,
                                           float* to, i64 stride) {
         double square = 0;
@@ -126,7 +166,11 @@ constexpr FindCandidates<Bytes> kBytes = nullptr;
 #else
 constexpr FindCandidates<Bytes> kBytes = CandidateLoops::bytes;
 #endif
-const CandidateKernels candidate_kernels = {kGroupRows, CandidateLoops::floats, kBytes,
-                                            CandidateLoops::encode_floats, CandidateLoops::encode_bytes};
+const CandidateKernels candidate_kernels = {kGroupRows,
+                                            CandidateLoops::floats,
+                                            kBytes,
+                                            CandidateLoops::counts,
+                                            CandidateLoops::encode_floats,
+                                            CandidateLoops::encode_bytes};
 
 }  // namespace bmrm::BMRM_ISA

@@ -24,6 +24,10 @@ constexpr double kLeast = 0x1p-400, kMost = 0x1p400;
 constexpr i64 kMaxByteAxes = i64{1} << 15;
 /// Candidates of a row per point from which float32 takes less time than bytes.
 constexpr double kMaxByteShare = 1.0 / 64;
+/// Tasks after which bytes are not tried again, if they were in vain so much more often than not.
+constexpr int kMaxVain = 3;
+/// A share of both sides of a difference in float32 that is more than three roundings change.
+constexpr double kDifferenceSlack = 0x1p-22;
 
 i64 panels_of_task(i64 d) {
     return std::clamp<i64>(kChunkBytes / (kPanelRows * d * static_cast<i64>(sizeof(float))), 1, kMaxPanels);
@@ -93,12 +97,18 @@ void ProductSearch::pack(PointTiles<V>& tiles) const {
     tiles.values = Buffer<V>(tiles_ * each);
     tiles.starts = Buffer<V>(tiles_ * kTilePoints);
     std::fill_n(tiles.values.get() + (tiles_ - 1) * each, each, V{});
-    std::fill_n(tiles.starts.get() + (tiles_ - 1) * kTilePoints, kTilePoints, V{});
+    // Past the last point nothing is near, nor surely near.
+    std::fill_n(tiles.starts.get() + (tiles_ - 1) * kTilePoints, kTilePoints,
+                std::is_same_v<V, float> ? std::numeric_limits<V>::infinity() : V{});
+    if (std::is_same_v<V, float>) tiles.slacks.resize(tiles_);
     for (i64 j = 0; j < m_; ++j) {
         V* const to = tiles.values.get() + j / kTilePoints * each + j % kTilePoints;
         const Code code = encode(points_ + j * d_, scale<V>(), true, to, kTilePoints);
         if constexpr (std::is_same_v<V, float>) {
             tiles.starts[j] = static_cast<float>(code.square * (0.5 - error_));
+            float& slack = tiles.slacks[j / kTilePoints];
+            slack =
+                std::max(slack, static_cast<float>(2.0 * error_ * code.square * (1.0 + kDifferenceSlack)));
         } else {
             // Less than the number by more than the roundings of the square; rows are 128 too large.
             const double least = std::floor(0.5 * code.square) - 2.0;
@@ -116,28 +126,38 @@ class ProductSearch::Task {
         : search_(search),
           patience_(4 * sought.room()),
           indices_(search.task_rows_),
-          found_(sought, target, search.task_rows_, search.own_),
+          found_(sought, target, search.task_rows_, target.distances ? search.own_ : -1),
           codes_(search.task_rows_),
           candidates_(search.task_rows_ * kDecided),
-          waiting_(search.task_rows_) {}
+          waiting_(search.task_rows_),
+          surely_(search.task_rows_, std::numeric_limits<float>::lowest()),
+          counts_(search.task_rows_) {}
 
     void run(i64 first, i64 count) {
         std::iota(indices_.begin(), indices_.end(), first);
         found_.begin(indices_.data(), count);
-        use_bytes_ = search_.bytes_.values.size() > 0;
+        const bool try_bytes = search_.bytes_.values.size() > 0 && search_.vain_ < kMaxVain;
+        use_bytes_ = try_bytes;
         use_bytes_ ? pack(bytes_) : pack(floats_);
         const double most = static_cast<double>(count) * (kMaxByteShare * static_cast<double>(search_.m_) +
                                                           static_cast<double>(patience_));
         for (i64 begin = 0; begin < search_.tiles_; begin += search_.chunk_) {
             const i64 end = std::min(begin + search_.chunk_, search_.tiles_);
-            use_bytes_ ? scan(bytes_, search_.bytes_, candidate_kernels().bytes, begin, end)
-                       : scan(floats_, search_.floats(), candidate_kernels().floats, begin, end);
+            use_bytes_             ? scan(bytes_, search_.bytes_, candidate_kernels().bytes, begin, end)
+            : found_.counts_only() ? count_near(begin, end)
+                                   : scan(floats_, search_.floats(), candidate_kernels().floats, begin, end);
             if (use_bytes_ && static_cast<double>(decided_) > most) {
                 use_bytes_ = false;
                 pack(floats_);
             }
         }
-        for (i64 i = 0; i < count; ++i) decide(i);
+        if (try_bytes) search_.vain_ += use_bytes_ ? -1 : 1;
+        for (i64 i = 0; i < count; ++i) {
+            decide(i);
+            // A row is surely near itself, and was counted.
+            if (found_.counts_only()) found_[i].count += i64{counts_[i]} - (search_.own_ >= 0);
+            counts_[i] = 0;
+        }
         found_.finish();
     }
 
@@ -181,10 +201,28 @@ class ProductSearch::Task {
         const auto rounded = static_cast<float>(limit);
         floats_.limits[i] =
             rounded < limit ? std::nextafter(rounded, std::numeric_limits<float>::infinity()) : rounded;
+        if (!found_.counts_only()) return;
+        const double last = last_measured(search_.metric_, found_[i].limit) * (1.0 - 0x1p-40);
+        const double surely = std::min(
+            0.5 * (last * search_.scale_ * search_.scale_ - square) - search_.error_ * square - kUnderflow,
+            0.5 * std::numeric_limits<float>::max());
+        surely_[i] = static_cast<float>(surely - std::abs(surely) * kDifferenceSlack);
     }
 
-    template <class V>
-    void scan(const Rows<V>& rows, const PointTiles<V>& points, FindCandidates<V> find, i64 first, i64 last) {
+    /// Counts what is surely near, and waits with what may be.
+    void count_near(i64 first, i64 last) {
+        const PointTiles<float>& points = search_.floats();
+        const auto find = [&](const float* some, i64 steps, const float* tiles, const float* starts, i64 t,
+                              i64 end, const float* limits, std::uint64_t* near) {
+            const i64 row = limits - floats_.limits.data();
+            const SurelyNear sure = {surely_.data() + row, points.slacks.data(), counts_.data() + row};
+            return candidate_kernels().counts(some, steps, tiles, starts, t, end, limits, sure, near);
+        };
+        scan(floats_, points, find, first, last);
+    }
+
+    template <class V, class Find>
+    void scan(const Rows<V>& rows, const PointTiles<V>& points, const Find& find, i64 first, i64 last) {
         const i64 steps = search_.steps<V>(), sweep = candidate_kernels().sweep;
         for (i64 row = 0; row < found_.count(); row += sweep) {
             const i64 panel = row / kPanelRows * kPanelRows;
@@ -238,6 +276,8 @@ class ProductSearch::Task {
     Rows<float> floats_;
     std::vector<i64> candidates_;
     std::vector<int> waiting_;
+    std::vector<float> surely_;  // limits of `SurelyNear`
+    std::vector<std::uint32_t> counts_;
     i64 decided_ = 0;
 };
 

@@ -17,8 +17,13 @@
 // |r| B + |a| (S + B) with the maxima B and S of |b| and |s|: this is added to the limit. Four times as many
 // products take the same time, and of most data few more candidates are left. Where many are, the rest of a
 // task is done in float32.
+//
+// Near pairs that are only counted need no decision if they are surely near. The errors have two sides: with
+// 2 g |z|^2 + g |y|^2 added, the number in float32 is at least Q. What is at most the limit even so is
+// counted by the pass, and only pairs between the two limits are candidates.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 
 #include "cpu/isa.h"
@@ -37,6 +42,17 @@ constexpr i64 kStepBytes = 4;
 template <class V>
 using FindCandidates = i64 (*)(const V* panel, i64 steps, const V* tiles, const V* starts, i64 first,
                                i64 last, const V* limits, std::uint64_t* rows);
+
+/// Which pairs of a pass are surely near: numbers of at most the limit of the row less the slack of the tile.
+struct SurelyNear {
+    const float *limits, *slacks;
+    std::uint32_t* counts;  // of rows
+};
+
+/// As `FindCandidates`, but counts pairs that are surely near; they are no candidates.
+using CountCandidates = i64 (*)(const float* panel, i64 steps, const float* tiles, const float* starts,
+                                i64 first, i64 last, const float* limits, const SurelyNear& sure,
+                                std::uint64_t* rows);
 
 /// The bytes of a step, as they are stored.
 using Bytes = std::int32_t;
@@ -61,6 +77,7 @@ struct CandidateKernels {
     i64 sweep;  // rows of a panel that are multiplied at once
     FindCandidates<float> floats;
     FindCandidates<Bytes> bytes;  // of rows unsigned, of points signed and negative; may be null
+    CountCandidates counts;
 
     EncodeRow<float> encode_floats;
     EncodeRow<Bytes> encode_bytes;
@@ -74,6 +91,7 @@ BMRM_TABLES(CandidateKernels, candidate_kernels)
 template <class V>
 struct PointTiles {
     Buffer<V> values, starts;
+    std::vector<float> slacks;  // of tiles in float32: `SurelyNear`
 };
 
 class ProductSearch : public NeighbourSearch {
@@ -121,6 +139,7 @@ class ProductSearch : public NeighbourSearch {
     mutable double byte_size_ = 0, byte_rest_ = 0;  // S, B
     mutable PointTiles<float> floats_;              // from the first use on
     mutable std::once_flag packed_;
+    mutable std::atomic<int> vain_{0};  // tasks for which bytes left too many candidates, less others
 };
 
 }  // namespace bmrm

@@ -1,5 +1,7 @@
 """Neighbours on a GPU or the emulator are those of a float64 lexsort by distance and index."""
 
+import pickle
+
 import numpy as np
 import pytest
 from devices import cuda, few, gpu, on_device, sized
@@ -102,6 +104,20 @@ def test_points_of_other_types_on_either_side():
     check(3, x[:, ::-1])  # not contiguous
     box = [1.0, 0.0, 0.3, 0.0]
     check(3, x, y, box=box, given=(Points(on_device(x), box=box), Points(y, box=box, device="cuda")))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_cosine_distances_of_rows_of_zeros(dtype):
+    """Rows are divided by their lengths on the device: also those whose squares overflow, or are 0."""
+    for axes in (1, 6, 33):
+        x, y = (make("scales", N, axes, seed).astype(dtype) for seed in (0, 1))
+        x[3], y[2] = 1e-38, -1e38
+        check(4, x, y, metric="cosine")
+        y[::9] = 0.0
+        check(4, x, y, metric="cosine")
+        check(4, y, x, metric="cosine")
+        check(4, y, metric="cosine", given=(on_device(y), None))
+        check(4, (y * 1e-44).astype(dtype), metric="cosine")
 
 
 def test_results_do_not_depend_on_rows():
@@ -210,10 +226,40 @@ def test_the_estimator():
     assert (found.radius_neighbors_graph(x[:9], 0.4) != expected.radius_neighbors_graph(x[:9], 0.4)).nnz == 0
 
 
+def test_the_estimator_keeps_its_rows_there(monkeypatch):
+    x, uploads, made = make("uniform", N, 4), [], cuda.DenseRows
+
+    def counted(rows, **words):
+        uploads.append(len(rows))
+        return made(rows, **words)
+
+    monkeypatch.setattr(cuda, "DenseRows", counted)
+    NearestNeighbors(4, metric="cosine", device="cuda").fit(x).kneighbors()
+    assert uploads.pop() == N
+    model = NearestNeighbors(4, device="cuda").fit(x)
+    for _ in range(2):
+        assert (model.kneighbors()[1] == sorted_neighbours(4, x)[1]).all()
+        model.radius_neighbors_graph(radius=0.2)
+    assert uploads == [N]
+    assert (model.kneighbors(on_device(x[:9]))[1] == sorted_neighbours(4, x[:9], x)[1]).all()
+    copy = pickle.loads(pickle.dumps(model))
+    assert (copy.kneighbors(x[:9])[1] == sorted_neighbours(4, x[:9], x)[1]).all()
+    assert uploads == [N, 9, 9, N]
+    assert (model.fit(x + 1.0).kneighbors()[1] == sorted_neighbours(4, x + 1.0)[1]).all()
+    assert uploads == [N, 9, 9, N, N]
+
+
 def check_tree(k, x, y=None, metric="euclidean"):
     found, expected = nearest(k, x, y, metric=metric, device="cuda"), sorted_neighbours(k, x, y, metric)
     for here, wanted in zip(found, expected, strict=True):
         np.testing.assert_array_equal(here, wanted)
+    every = distances(x, y, metric)
+    for radius in (0.0, float(np.median(expected[0])), np.inf):
+        graph = within(radius, x, y, metric=metric, device="cuda")
+        near = every <= radius
+        np.testing.assert_array_equal(graph.indptr[1:], near.sum(axis=1).cumsum())
+        np.testing.assert_array_equal(graph.indices, np.nonzero(near)[1])
+        np.testing.assert_array_equal(graph.data, every[near])
 
 
 TREE = sized(600, 5000)  # points from which a tree is used
@@ -258,6 +304,12 @@ def test_rows_of_several_tasks_by_a_tree():
     here, there = nearest(4, Points(on_device(x))), nearest(4, x, device="cpu")
     for found, expected in zip(here, there, strict=True):
         np.testing.assert_array_equal(found, expected)
+    graphs = within(0.04, Points(on_device(x))), within(0.04, x, device="cpu")
+    for each in ("indptr", "indices", "data"):
+        np.testing.assert_array_equal(*(getattr(graph, each) for graph in graphs))
+    blocks = within.blocks(0.04, Points(on_device(x)), memory="100 kB")
+    for rows, block in blocks:
+        assert (block != graphs[0][rows]).nnz == 0
 
 
 ROUNDED = sized(300, 3000)  # points from which tensor cores are used

@@ -85,19 +85,35 @@ def test_instruction_sets_find_the_same(isa):
     """Also if bytes leave too many candidates: tight clusters with one point far away."""
     program = (
         "import numpy as np\n"
-        "from bmrm.pairs import nearest\n"
+        "from bmrm.pairs import nearest, within\n"
         "rng = np.random.default_rng(0)\n"
         "x = rng.integers(0, 9, (500, 300)) * 1e-4 + np.eye(1, 300) * (np.arange(500) == 7)[:, None]\n"
         "for rows in (x, x[:, :30], rng.random((500, 20))):\n"
         "    found = nearest(3, rows, threads=1)\n"
-        "    print(*map(float.hex, found[0].ravel().tolist()), *found[1].ravel())\n"
+        "    counts = np.diff(within(np.median(found[0]) * 1.5, rows, threads=1).indptr)\n"
+        "    print(*map(float.hex, found[0].ravel().tolist()), *found[1].ravel(), *counts)\n"
     )
     printed = output_on(isa, program)
     rng = RNG(0)
     x = rng.integers(0, 9, (500, 300)) * 1e-4 + np.eye(1, 300) * (np.arange(500) == 7)[:, None]
     for rows, line in zip((x, x[:, :30], rng.random((500, 20))), printed.splitlines(), strict=True):
         found = sorted_neighbours(3, rows)
-        assert line.split() == [*map(float.hex, found[0].ravel().tolist()), *map(str, found[1].ravel())]
+        counts = (distances(rows) <= np.median(found[0]) * 1.5).sum(axis=1)
+        wanted = [*map(float.hex, found[0].ravel().tolist()), *map(str, found[1].ravel()), *map(str, counts)]
+        assert line.split() == wanted
+
+
+@pytest.mark.parametrize("kind", ["uniform", "lattice", "scales", "far"])
+def test_pairs_that_are_surely_near_are_only_counted(kind):
+    """Most pairs are near, on lattices many are exactly as far as the radius; one point is far away."""
+    x, y = (make(kind, 1501, 9, seed) for seed in (0, 1))
+    x[3] = y[5] = 1e3 * x[3] + 1.0
+    for others in (None, y):
+        every = distances(x, others)
+        for radius in (*np.quantile(every[~np.isnan(every)], [0.5, 0.9]), np.inf):
+            np.testing.assert_array_equal(
+                np.diff(within(radius, x, others).indptr), (every <= radius).sum(axis=1)
+            )
 
 
 def test_a_signal_ends_a_search(monkeypatch):

@@ -15,7 +15,7 @@ from bmrm.errors import ParameterError
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.pairs._pairs import METRICS
 from bmrm.pairs.neighbours import nearest, nearest_graph, within
-from bmrm.pairs.points import read_box
+from bmrm.pairs.points import KeptRows, read_box
 from bmrm.pairs.sides import read_rows
 from bmrm.unsupervised.estimator import RowEstimator, require_dense
 
@@ -229,8 +229,8 @@ class NearestNeighbors(RowEstimator):
             graph.data[:] = 1.0
         return graph
 
-    def _sides(self, X: Any) -> tuple[Any, Vector | None]:
-        """Return whose neighbours are sought, and among which rows."""
+    def _sides(self, X: Any) -> tuple[Any, KeptRows | None]:
+        """Return whose neighbours are sought, and among which rows, which stay on a GPU between calls."""
         self._check_fitted()
         return (self._fit_X, None) if X is None else (require_dense(self._read_new(X))[:], self._fit_X)
 

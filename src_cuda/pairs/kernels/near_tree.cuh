@@ -1,4 +1,4 @@
-// The nearest of few axes by a tree of boxes: a warp per group of 32 rows that are near each other.
+// Neighbours of few axes by a tree of boxes: a warp per group of 32 rows that are near each other.
 //
 // Points are sorted along a curve. A leaf has 32 of them, a node of another level 32 of the level below, and
 // each has a box. A warp descends with all of its rows: a lane looks at one of the 32 children, leaves it out
@@ -87,36 +87,39 @@ struct TreeNearest {
     __device__ __forceinline__ double last() const { return distances[(k - 1) * 32]; }
 };
 
-// Writes the k nearest of each row; the tree has axes of zeros after those of the sides, up to AXES.
-template <Measure MEASURE, int AXES>
-__global__ void __launch_bounds__(32)
-    search_tree(const __grid_constant__ TreeView tree, const NearSides s, const TreeRows rows, int k,
-                double* distances, int64_t* indices) {
+// The coordinates of a row; the tree has axes of zeros after those of the sides, up to AXES.
+template <int AXES>
+__device__ __forceinline__ void read_row(const NearSides& s, int64_t row, double (&x)[AXES]) {
+#pragma unroll
+    for (int a = 0; a < AXES; a++) x[a] = a < s.axes ? s.rows(row * s.axes + a) : 0;
+}
+
+// What a lane knows of the children that are left of each level.
+struct TreeStack {
+    double* gaps;
+    uint32_t* turns;  // how far, and which
+};
+
+// Calls use(measured, place) for the points that measure at most `most` to the row of a lane, which may
+// become less by it; all lanes of a warp call it together.
+template <Measure MEASURE, int AXES, class Use>
+__device__ __forceinline__ void walk_tree(const TreeView& tree, const double (&x)[AXES],
+                                          const TreeStack& stack, const double& most, const Use& use) {
     const int lane = int(threadIdx.x);
-    const int64_t place = int64_t(blockIdx.x) * 32 + lane;
-    const int64_t at = rows.order[min(place, rows.count - 1)], row = rows.first + at;
-    double* const shared = dynamic_shared<double>();
-    double* const gaps = shared + int64_t(k) * 32 + lane;
-    uint32_t* const words = reinterpret_cast<uint32_t*>(shared + int64_t(k + kTreeLevels) * 32) + lane;
-    uint32_t* const turns = words + int64_t(k) * 32;  // of the children that are left: how far, and which
-    TreeNearest nearest = {shared + lane, words, k};
-    nearest.clear();
-    double x[AXES], low[AXES], high[AXES], middle[AXES];
+    double low[AXES], high[AXES], middle[AXES];
 #pragma unroll
     for (int a = 0; a < AXES; a++) {
-        x[a] = a < s.axes ? s.rows(row * s.axes + a) : 0;
         low[a] = over_warp<Least>(x[a]);
         high[a] = over_warp<Greatest>(x[a]);
         middle[a] = __shfl_sync(kAllLanes, x[a], 16);
     }
-    double most = INF;  // that a point may measure
     const auto open = [&](int level, int64_t first) {
         const TreeBoxes& boxes = tree.levels[level];
         const bool is_there = first + lane < boxes.count;
         const int64_t child = is_there ? first + lane : first;
-        gaps[level * 32] = measure_gap<MEASURE>(low, high, boxes, child);
+        stack.gaps[level * 32] = measure_gap<MEASURE>(low, high, boxes, child);
         const float far = float(measure_gap<MEASURE>(middle, middle, boxes, child));
-        turns[level * 32] = is_there ? (__float_as_uint(far) & ~31u) | uint32_t(lane) : ~0u;
+        stack.turns[level * 32] = is_there ? (__float_as_uint(far) & ~31u) | uint32_t(lane) : ~0u;
     };
     const auto look_at = [&](int64_t leaf) {
         const int64_t end = min(leaf * 32 + 32, tree.points.count);
@@ -126,10 +129,7 @@ __global__ void __launch_bounds__(32)
             for (int a = 0; a < AXES; a++)
                 add_axis<MEASURE>(measured,
                                   exact::difference(x[a], tree.points.low[a * tree.points.count + p]));
-            if (measured > most) continue;
-            const uint32_t point = tree.numbers[p];
-            if (!s.is_own(row, point) && nearest.add(distance_of(s.metric, measured), point))
-                most = most_measured(s.metric, nearest.last());
+            if (!(measured > most)) use(measured, p);
         }
         __syncwarp();
     };
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(32)
     open(level, first);
     while (true) {
         const double widest = over_warp<Greatest>(most);
-        uint32_t turn = gaps[level * 32] > widest ? ~0u : turns[level * 32];
+        uint32_t turn = stack.gaps[level * 32] > widest ? ~0u : stack.turns[level * 32];
         turn = over_warp<Least>(turn);
         if (turn == ~0u) {
             if (++level == tree.depth) break;
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(32)
             continue;
         }
         const int child = int(turn % 32);
-        if (lane == child) turns[level * 32] = ~0u;
+        if (lane == child) stack.turns[level * 32] = ~0u;
         const int64_t node = first + child;
         const bool reaches = !(measure_gap<MEASURE>(x, x, tree.levels[level], node) > most);
         if (!__ballot_sync(kAllLanes, reaches)) continue;
@@ -157,10 +157,92 @@ __global__ void __launch_bounds__(32)
         first = node * 32;
         open(--level, first);
     }
+}
+
+// Writes the k nearest of each row.
+template <Measure MEASURE, int AXES>
+__global__ void __launch_bounds__(32)
+    search_tree(const __grid_constant__ TreeView tree, const NearSides s, const TreeRows rows, int k,
+                double* distances, int64_t* indices) {
+    const int lane = int(threadIdx.x);
+    const int64_t place = int64_t(blockIdx.x) * 32 + lane;
+    const int64_t at = rows.order[min(place, rows.count - 1)], row = rows.first + at;
+    double* const shared = dynamic_shared<double>();
+    uint32_t* const words = reinterpret_cast<uint32_t*>(shared + int64_t(k + kTreeLevels) * 32) + lane;
+    const TreeStack stack = {shared + int64_t(k) * 32 + lane, words + int64_t(k) * 32};
+    TreeNearest nearest = {shared + lane, words, k};
+    nearest.clear();
+    double x[AXES], most = INF;  // that a point may measure
+    read_row(s, row, x);
+    walk_tree<MEASURE>(tree, x, stack, most, [&](double measured, int64_t p) {
+        const uint32_t point = tree.numbers[p];
+        if (!s.is_own(row, point) && nearest.add(distance_of(s.metric, measured), point))
+            most = most_measured(s.metric, nearest.last());
+    });
     if (place >= rows.count) return;
     for (int i = 0; i < k; i++) {
         distances[at * k + i] = nearest.distances[i * 32];
         indices[at * k + i] = nearest.points[i * 32];
+    }
+}
+
+// Counts the points that measure at most `most` to each row.
+template <Measure MEASURE, int AXES>
+__global__ void __launch_bounds__(32)
+    count_in_tree(const __grid_constant__ TreeView tree, const NearSides s, const TreeRows rows, double most,
+                  unsigned long long* counts) {
+    const int64_t place = int64_t(blockIdx.x) * 32 + threadIdx.x;
+    const int64_t at = rows.order[min(place, rows.count - 1)], row = rows.first + at;
+    double* const shared = dynamic_shared<double>() + threadIdx.x;
+    const TreeStack stack = {
+        shared, reinterpret_cast<uint32_t*>(dynamic_shared<double>() + kTreeLevels * 32) + threadIdx.x};
+    double x[AXES];
+    read_row(s, row, x);
+    unsigned long long count = 0;
+    walk_tree<MEASURE>(tree, x, stack, most,
+                       [&](double, int64_t p) { count += !s.one_set || !s.is_own(row, tree.numbers[p]); });
+    if (place < rows.count) counts[at] = count;
+}
+
+// Neighbours in the order in which they were found, those of row i from starts[i] - starts[0] on. A key is
+// the row and the point: in the order of the keys they are in the order of the results.
+struct TreeLists {
+    const int64_t* starts;
+    uint64_t* keys;
+    double* distances;
+};
+
+// Lists the points that measure at most `most` to each row.
+template <Measure MEASURE, int AXES>
+__global__ void __launch_bounds__(32) list_in_tree(const __grid_constant__ TreeView tree, const NearSides s,
+                                                   const TreeRows rows, double most, const TreeLists to) {
+    const int64_t place = int64_t(blockIdx.x) * 32 + threadIdx.x;
+    const int64_t at = rows.order[min(place, rows.count - 1)], row = rows.first + at;
+    double* const shared = dynamic_shared<double>() + threadIdx.x;
+    const TreeStack stack = {
+        shared, reinterpret_cast<uint32_t*>(dynamic_shared<double>() + kTreeLevels * 32) + threadIdx.x};
+    double x[AXES];
+    read_row(s, row, x);
+    int64_t next = to.starts[at] - to.starts[0];
+    // Of points that have changed since they were counted some are left out.
+    const int64_t end = place < rows.count ? to.starts[at + 1] - to.starts[0] : next;
+    walk_tree<MEASURE>(tree, x, stack, most, [&](double measured, int64_t p) {
+        const uint32_t point = tree.numbers[p];
+        if (next == end || s.is_own(row, point)) return;
+        to.keys[next] = uint64_t(at) << 32 | point;
+        to.distances[next++] = distance_of(s.metric, measured);
+    });
+}
+
+// Writes lists whose keys were sorted; from: where they were.
+static __global__ void write_lists(int64_t count, const TreeLists lists, const uint32_t* from,
+                                   const NearLists to) {
+    BB_FOR (i, count) {
+        to.distances[i] = lists.distances[from[i]];
+        if (to.narrow)
+            to.narrow[i] = int32_t(uint32_t(lists.keys[i]));
+        else
+            to.indices[i] = uint32_t(lists.keys[i]);
     }
 }
 
