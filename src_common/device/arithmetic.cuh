@@ -50,13 +50,38 @@ __device__ __forceinline__ whole to_whole(double a) {
 
 // a / b, for a number b that does not change while a loop does: what depends on it alone leaves the loop.
 // With the rounded reciprocal of b, a product and two fused operations round correctly if nothing under- or
-// overflows (Brisebarre, Muller and Raina, IEEE Transactions on Computers 53, 2004).
+// overflows (Brisebarre, Muller and Raina, IEEE Transactions on Computers 53, 2004). If something may, it is
+// `unusual`, and what is returned has no meaning.
+struct Divisor {
+    float b, inverse, most;
+    __device__ __forceinline__ explicit Divisor(float b) : b(b) {
+        inverse = __frcp_rn(b);
+        most = fabsf(b) > 0x1p-40f && fabsf(b) < 0x1p40f ? 0x1p70f : 0.0f;
+    }
+};
+__device__ __forceinline__ float quotient(float a, const Divisor& by, bool& unusual) {
+    const float near = a * by.inverse;
+    unusual |= !(fabsf(a) > 0x1p-70f && fabsf(a) < by.most);
+    return fmaf(fmaf(-near, by.b, a), by.inverse, near);
+}
 __device__ __forceinline__ float divided(float a, float b) {
-    const float inverse = __frcp_rn(b);
-    const float most = fabsf(b) > 0x1p-40f && fabsf(b) < 0x1p40f ? 0x1p70f : 0.0f;
-    const float quotient = a * inverse;
-    const float rest = fmaf(-quotient, b, a);
-    return fabsf(a) > 0x1p-70f && fabsf(a) < most ? fmaf(rest, inverse, quotient) : a / b;
+    bool unusual = false;
+    const float found = quotient(a, Divisor(b), unusual);
+    return unusual ? a / b : found;
+}
+
+// The square root, in the steps of the library; of very small numbers, and of those that have none or are
+// their own, it is `unusual`, and what is returned has no meaning.
+__device__ __forceinline__ float root(float a, bool& unusual) {
+    unusual |= __float_as_uint(a) - 0x0d000000u > 0x727fffffu;
+#ifdef __CUDA_ARCH__
+    float inverse;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(a));
+    const float near = a * inverse;
+    return fmaf(fmaf(-near, near, a), 0.5f * inverse, near);
+#else
+    return sqrtf(a);
+#endif
 }
 
 __device__ __forceinline__ whole whole_mod(whole a, whole b) {

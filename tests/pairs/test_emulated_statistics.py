@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from random_statistics import double_loop, random_call, random_statistic
 
-from bmrm.errors import DeviceMemoryError
+from bmrm.errors import DeviceMemoryError, ReductionError
 from bmrm.formulas.run import gpu
 from bmrm.matrix.gpu import driver
 from bmrm.pairs import Points, sqrt, squared_distance, statistic
@@ -79,6 +79,37 @@ def test_tiles_and_what_remains_of_the_last_one(monkeypatch, kind, m):
     assert one.count.sum() == 33 * m
     assert "_tiles[WARPS]" in written[0]
     assert (one.weight == other.weight).all()
+
+
+@statistic
+def levels(x, y, width, count: "bins", total: "rows"):  # noqa: F821
+    d = sqrt(squared_distance(x, y)) / width
+    count[min(int(d), len(count) - 1)] += 1
+    total[x.index] += d
+
+
+@pytest.mark.parametrize("width", [0.25, 1e-30, 1e30, -0.25, 0.0])
+def test_what_is_unusual_is_computed_on_its_own(monkeypatch, width):
+    monkeypatch.setattr(gpu, "SHARED_BYTES", 12 * 1024)  # less than the points, room for a tile
+    written, compile_cuda = [], gpu.compile_cuda
+    monkeypatch.setattr(
+        gpu,
+        "compile_cuda",
+        lambda text, *words, **named: written.append(text) or compile_cuda(text, *words, **named),
+    )
+    rng = np.random.default_rng(3)
+    x, y = (rng.integers(0, 3, (n, 2)).astype(np.float32) for n in (40, 1603))
+    y[40:60] *= np.float32(1e-30)
+    y[100:120] *= np.float32(1e18)
+    words = {"width": np.float32(width), "bins": 7}
+    if width > 0:
+        one, other = (levels(x, y, device=d, **words) for d in ("cuda", "cpu"))
+        assert all((mine == theirs).all() for mine, theirs in zip(one, other, strict=True))
+    else:
+        with pytest.raises(ReductionError, match=r"row 0: index -\d+ is below 0"):
+            levels(x, y, device="cuda", **words)
+    assert "quotient(" in written[0]
+    assert "root(" in written[0]
 
 
 @statistic

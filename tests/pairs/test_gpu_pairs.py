@@ -9,7 +9,7 @@ from count_problems import count_problem
 from devices import IS_EMULATED, cuda, few, gpu, large, on_device, sized
 
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
-from bmrm.pairs import Points, dot, histogram, squared_distance, statistic
+from bmrm.pairs import Points, dot, histogram, sqrt, squared_distance, statistic
 from bmrm.pairs.edges import read_bins
 from bmrm.pairs.gpu import DevicePairs
 from bmrm.pairs.work import device_bytes
@@ -232,3 +232,26 @@ def test_functions_of_two_points_read_those_on_the_gpu_where_they_are(kind):
         for rows, part in close(there, square=0.01, blocks="4 MB", **words):
             assert (part.product == expected.product[rows]).all()
             assert (part.degree == expected.degree[rows]).all()
+
+
+@statistic
+def rounded(x, y, by, roots: "two", ratios: "two"):  # noqa: F821
+    roots[int(sqrt(x.v * y.v) == y.root)] += 1
+    ratios[int(x.v * y.v / by == y.ratio)] += 1
+
+
+@large
+@pytest.mark.parametrize("by", [3.0, -0.1, 1e-30, 1e30])
+def test_roots_and_ratios_of_points_are_rounded_correctly(by):
+    by = np.float32(by)
+    v = RNG.integers(0, 0x7F800000, 2_000_000).astype(np.uint32).view(np.float32)
+    with np.errstate(over="ignore", under="ignore"):
+        v = np.concatenate([v[np.isfinite(v / by)], np.float32([0.0, 1e-45, 1e-38])])
+        given = {"v": v, "root": np.sqrt(v), "ratio": v / by}
+    sets = np.zeros((32, 1), np.float32), np.zeros((len(v), 1), np.float32)
+    words = {name: (np.ones(32, np.float32), each) for name, each in given.items()}
+    text = rounded.source("cuda", *sets, by=by, two=2, **words)
+    assert "root(" in text
+    assert "quotient(" in text
+    found = rounded(*sets, by=by, two=2, device="cuda", **words)
+    assert found.roots.tolist() == found.ratios.tolist() == [0, 32 * len(v)]

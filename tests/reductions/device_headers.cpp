@@ -171,6 +171,19 @@ void real_numbers() {
     output<whole>()[2] = to_whole(a);
 }
 
+void tried() {
+    const float *a = input<float>(), *b = a + options[0];
+    float *found = output<float>(), *unusual = found + 3 * options[0];
+    for (long long i = 0; i < options[0]; i++) {
+        bool divides = false, roots = false;
+        found[i] = quotient(a[i], Divisor(b[i]), divides);
+        found[options[0] + i] = root(a[i], roots);
+        found[2 * options[0] + i] = divided(a[i], b[i]);
+        unusual[i] = divides;
+        unusual[options[0] + i] = roots;
+    }
+}
+
 static const struct {
     const char* name;
     void (*kernel)();
@@ -208,6 +221,7 @@ static const struct {
     {"failures", failures},
     {"whole_numbers", whole_numbers},
     {"real_numbers", real_numbers},
+    {"tried", tried},
 };
 
 // Returns whether the kernel came to its end.

@@ -268,6 +268,22 @@ def test_real_numbers_divide_as_those_of_numpy(run, a, b):
     assert found.view(np.int64)[2] == min(max(kept, limits[0]), limits[1])
 
 
+def test_what_is_tried_is_rounded_correctly_or_unusual(run):
+    rng, n = np.random.default_rng(0), 20_000
+    a, b = rng.integers(0, 2**32, (2, n), dtype=np.uint64).astype(np.uint32).view(np.float32)
+    a[:6] = 0.0, -0.0, np.inf, -np.inf, np.nan, 1e-42
+    a[6:1000], b[6:1000] = rng.normal(size=(2, 994))
+    found = run("tried", np.concatenate([a, b]), np.empty(5 * n, np.float32), n, threads=1).reshape(5, n)
+    with np.errstate(all="ignore"):
+        ratio, square_root = a / b, np.sqrt(a)
+    usual = found[3:] == 0
+    assert usual[:, 6:1000].mean(1).min() > 0.45
+    assert not usual[:, :6].any()
+    assert (found[0] == ratio)[usual[0]].all()
+    assert (found[1] == square_root)[usual[1]].all()
+    assert np.array_equal(found[2], ratio, equal_nan=True)
+
+
 def test_the_build_has_the_headers_of_this_checkout_and_they_include_no_other():
     found = nvrtc.device_headers()
     assert found == {f"device/{path.name}": path.read_text() for path in HEADERS.iterdir()}

@@ -20,10 +20,11 @@ from typing import TypeAlias
 from bmrm.formulas.analysis import loops
 from bmrm.formulas.analysis.counters import find_counters
 from bmrm.formulas.analysis.facts import ProgramFacts, find_facts
-from bmrm.formulas.analysis.long_loops import long_loops, work_of_iteration
+from bmrm.formulas.analysis.long_loops import ROWS, long_loops, work_of_iteration
 from bmrm.formulas.analysis.loops import Best
 from bmrm.formulas.analysis.products import Blocks, choose_blocks, held_bytes, without_lines
 from bmrm.formulas.analysis.tiles import TILE_BYTES, Tile, choose_tiles
+from bmrm.formulas.analysis.tried import MIN_TRIED, TRIED, can_be_tried
 from bmrm.formulas.language.operators import FunctionOperator
 from bmrm.formulas.language.tree import (
     Apply,
@@ -79,11 +80,13 @@ FOLLOWING = {"add", "sub", "min", "max", "lt", "le", "gt", "ge", "eq", "ne", "an
 class Uniform:
     """All lanes count together; ``unroll`` iterations are written out, or as many as the compiler decides.
 
-    Rows of the parameters ``tiles`` are copied into shared memory, some at a time.
+    Rows of the parameters ``tiles`` are copied into shared memory, some at a time. ``tried`` iterations run
+    without branches first, if not 0.
     """
 
     unroll: int = 0
     tiles: tuple[str, ...] = ()
+    tried: int = 0
 
     def __str__(self) -> str:
         written_out = f", {self.unroll} iterations written out" if self.unroll > 1 else ""
@@ -247,6 +250,11 @@ class GpuSchedule:
             for a in self.facts.program.combined()
         )
 
+    @property
+    def rows_take_long(self) -> bool:
+        """Whether a row alone takes long: it looks whether the pass is to end, or walks over tiles."""
+        return ROWS in self.looking or bool(self.tiles)
+
     def is_together(self, result: Argument) -> bool:
         """Return whether the warps of a block combine a result, so that there is one part per block."""
         if result.name in self.blocks.results():
@@ -281,9 +289,12 @@ def schedule_gpu(
             best = loops.find_best(each, facts) if first and isinstance(each, For) else None
             found[id(each)] = BestOfGroups(best) if best else _choose_loop(each, facts, counters)
     tiles, walks = _choose_tiles(facts, rest, memory, real_bytes, shared_bytes)
-    for loop, names in walks.items():
-        if isinstance(how := found[loop], Uniform):
-            found[loop] = Uniform(how.unroll, names)
+    for place, each in enumerate(rest):
+        how, names = found.get(id(each)), walks.get(id(each))
+        if names and isinstance(each, For) and isinstance(how, Uniform):
+            may = place >= blocked and real_bytes == 4 and can_be_tried(each, facts, counters)
+            tried = min(TRIED, 2 * how.unroll or TRIED, *(tiles[name].rows for name in names))
+            found[id(each)] = Uniform(how.unroll, names, tried if may and tried >= MIN_TRIED else 0)
     ranked_by = dict(_find_ranked(rest, facts, found))
     run_time = frozenset(set(sizes) - _constant_sizes(facts, memory, blocks, found))
     in_place = frozenset(

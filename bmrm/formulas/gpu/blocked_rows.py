@@ -9,7 +9,7 @@ from bmrm.formulas.analysis.loops import Best
 from bmrm.formulas.analysis.schedule import BLOCKED_ROWS, BestOfGroups, Uniform
 from bmrm.formulas.gpu.expressions import SIGNS, View
 from bmrm.formulas.gpu.statements import CudaStatements
-from bmrm.formulas.gpu.tiled_loop import over_tiles
+from bmrm.formulas.gpu.tiled_loop import TiledLoop
 from bmrm.formulas.gpu.writer import CudaWriter
 from bmrm.formulas.language.tree import For, Statement
 
@@ -68,8 +68,8 @@ class BlockedRows:
             return
         assert isinstance(how, Uniform)
         if how.tiles:
-            with over_tiles(first, node, how, start, stop, row="start + lane"):
-                self.iteration(node)
+            tiled = TiledLoop(first, node, how, first.count_at)
+            tiled.print(start, stop, lambda: self.iteration(node), row="start + lane")
             return
         name, end = self.writer.name(node.name), self.fresh("end")
         if how.unroll:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from bmrm.formulas.analysis.layout import OUTSIDE, ZERO, Site
 from bmrm.formulas.analysis.products import COUNTER
+from bmrm.formulas.analysis.tried import stays
 from bmrm.formulas.gpu.writer import EVERY, CudaWriter
 from bmrm.formulas.language.function_table import FUNCTIONS
 from bmrm.formulas.language.tree import (
@@ -164,13 +165,6 @@ class CudaExpressions:
             return f"T({text})"
         return f"({text} != 0)" if kind == "bool" else text
 
-    def stays(self, expr: Expr) -> bool:
-        """Return whether an expression is made of arguments that are one number."""
-        found = list(parts(expr))
-        arguments = [self.program.arguments[part.name] for part in found if isinstance(part, Value)]
-        simple = all(isinstance(part, (Apply, Const, SizeOf, Value)) for part in found)
-        return simple and bool(arguments) and not any(each.axes for each in arguments)
-
     def apply(self, node: Apply, mask: str) -> str:
         op = node.op
         args = [self.expr(each, mask) for each in node.args]
@@ -181,8 +175,13 @@ class CudaExpressions:
                     return f"wrap_{op}({args[0]}, {args[1]})"
                 case "neg":
                     return f"wrap_sub(0, {args[0]})"
-        if op == "div" and self.writer.real == "float" and self.stays(node.args[1]):
-            return f"divided({args[0]}, {args[1]})"
+        if op == "div" and self.writer.real == "float" and stays(node.args[1], self.program):
+            tried = self.writer.tried
+            if tried is None:
+                return f"divided({args[0]}, {args[1]})"
+            return f"quotient({args[0]}, {tried.divisors[args[1]]}, {tried.unusual})"
+        if op == "sqrt" and self.writer.tried is not None:
+            return f"root({args[0]}, {self.writer.tried.unusual})"
         if op in SIGNS:
             return f"({args[0]} {SIGNS[op]} {args[1]})"
         match op:

@@ -20,7 +20,7 @@ from bmrm.formulas.gpu.column_lanes import ColumnLoop
 from bmrm.formulas.gpu.expressions import SIGNS, View, constant
 from bmrm.formulas.gpu.leaving import CudaLeaving
 from bmrm.formulas.gpu.operator_text import identity_text
-from bmrm.formulas.gpu.tiled_loop import over_tiles
+from bmrm.formulas.gpu.tiled_loop import TiledLoop
 from bmrm.formulas.gpu.writer import EVERY, CudaWriter
 from bmrm.formulas.language.tree import (
     Argument,
@@ -116,8 +116,8 @@ class CudaStatements(CudaLeaving):
             case Diverging():
                 self.diverging_loop(node, end, mask, flag)
             case Uniform(tiles=tiles) as how if tiles:
-                with over_tiles(self, node, how, start, stop):
-                    self.block(node.body, mask)
+                tiled = TiledLoop(self, node, how, self.count_at)
+                tiled.print(start, stop, lambda: self.block(node.body, mask))
             case Uniform(unroll):
                 name = self.name(node.name)
                 if unroll:
@@ -361,24 +361,36 @@ class CudaStatements(CudaLeaving):
         """
         result, name = self.program.arguments[node.array], self.name(node.array)
         value = f"int({self.guarded(node.value, mask)})"
+        if (tried := self.writer.tried) is not None:
+            places, values = tried.counts[id(node)]
+            for place, index in zip(places, node.index, strict=True):
+                self.put(f"{place}[{tried.number}] = {self.guarded(index, mask)};")
+            self.put(f"{values}[{tried.number}] = {value};")
+            return
         if not self.facts.varies(*node.index):
             place, all_lanes = self.target_of(node, result.dims, mask), self.fresh("value")
             self.put(f"const int {all_lanes} = over_warp<Sum>({mask} ? {value} : 0);")
             self.put(f"if (lane == 0) atomicAdd({name} + {place}, {all_lanes});")
             return
-        place, test = self.place_or_failure(node, result.dims, mask)
+        self.count_at(node, [self.guarded(each, mask) for each in node.index], value, mask)
+
+    def count_at(self, node: Combine, indices: list[str], value: str, mask: str) -> None:
+        """Add to the counter that the indices say."""
+        result, name = self.program.arguments[node.array], self.name(node.array)
+        place, test = self.place_or_failure(node, indices, result.dims, mask)
         if test != "true":
             count = self.writer.number(self.writer.count(result.dims), f"count {result.name}")
             place = f"({test} ? int({place}) : int({count}))"
         self.put(f"atomicAdd({name} + {place}, {value});")
 
-    def place_or_failure(self, node: Combine, dims: tuple[Size, ...], mask: str) -> tuple[str, str]:
+    def place_or_failure(
+        self, node: Combine, indices: list[str], dims: tuple[Size, ...], mask: str
+    ) -> tuple[str, str]:
         """Return the place of what is combined, and the test whether it is one; a row keeps its failures."""
         if not self.writer.keeps_failures:
             return self.target_of(node, dims, mask), mask
         found, test = "", mask
-        for each, size in zip(node.index, dims, strict=True):
-            text = self.guarded(each, mask)
+        for each, text, size in zip(node.index, indices, dims, strict=True):
             if not self.bounds.inside(each, size):
                 at, after = self.fresh("at"), ""
                 self.put(f"const whole {at} = {text};")

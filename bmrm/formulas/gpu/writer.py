@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -34,6 +35,29 @@ class Number:
         return Number(rounded_up(self.value, unit), self.at_run_time)
 
 
+@dataclass(frozen=True)
+class Tried:
+    """Names in iterations that are tried: see `analysis/tried.py`.
+
+    Attributes
+    ----------
+    unusual : str
+        The flag that they set.
+    number : str
+        The number of an iteration, from 0.
+    divisors : dict of str to str
+        Divisors by their text.
+    counts : dict of int to (list of str, str)
+        Arrays with the indices and the values of what is counted afterwards, by the identity of its
+        statement.
+    """
+
+    unusual: str
+    number: str
+    divisors: Mapping[str, str]
+    counts: Mapping[int, tuple[list[str], str]]
+
+
 class CudaWriter:
     """Text of the kernels of a program.
 
@@ -59,6 +83,8 @@ class CudaWriter:
         """Numbers that the table holds, by their entries."""
         self.rows_of_tiles: dict[str, tuple[str, str]] = {}
         """Parameters of which a loop copies tiles: its counter, and the name of the row of an iteration."""
+        self.tried: Tried | None = None
+        """Iterations that are tried, where there are some."""
         self.kept_failures: dict[int, str] = {}
         """Places of the text whose failures a row keeps until its end, and the numbers that keep them."""
         self.keeps_failures = not any(isinstance(each, While) for each in statements(self.program.body))

@@ -24,7 +24,6 @@ from bmrm.base.recent import Recent
 from bmrm.distributed.blocks import block_parts
 from bmrm.errors import ParameterError, ReductionError
 from bmrm.formulas.analysis.layout import ZERO, TableLayout
-from bmrm.formulas.analysis.long_loops import ROWS
 from bmrm.formulas.analysis.schedule import SHARED_BYTES, WARP
 from bmrm.formulas.gpu.cuda_text import MAX_SITES, NO_FAILURE, CudaCode, print_cuda
 from bmrm.formulas.gpu.nvrtc import compile_cuda
@@ -212,7 +211,7 @@ class _Chunking:
     def __init__(self, kernels: _Kernels, rows: int, each: int) -> None:
         self._kernels, self.blocks = kernels, block_parts(rows, each)
         schedule, most = kernels.code.schedule, min(each, max(1, rows))
-        apart = schedule.is_exact and ROWS in schedule.looking
+        apart = schedule.is_exact and schedule.rows_take_long
         self._rows = chunk_rows(most, kernels.result_bytes, schedule.most_rows, apart=apart)
         self._chunks = [self._count(some.stop - some.start) for some in self.blocks]
         most, self.places, self.bytes_ = self._chunks[0], list[tuple[int, int]](), 0
