@@ -9,6 +9,7 @@ import pytest
 from random_statistics import double_loop, random_call, random_statistic
 
 from bmrm.errors import DeviceMemoryError, ReductionError
+from bmrm.formulas.analysis import counters
 from bmrm.formulas.run import gpu
 from bmrm.matrix.gpu import driver
 from bmrm.pairs import Points, sqrt, squared_distance, statistic
@@ -51,6 +52,17 @@ def test_counts_are_those_of_the_cpu_in_a_box_and_within_a_reach(kind):
         one, other = (near(points, scale=50.0, bins=40, reach=reach, device=d) for d in ("cuda", "cpu"))
         assert (one.count == other.count).all()
         assert (one.degree == other.degree).all()
+
+
+@pytest.mark.parametrize(("limit", "most"), [(40 * 32, 32), (40 * 32 - 1, None)])
+def test_counters_are_emptied_before_they_overflow(monkeypatch, limit, most):
+    asked, chunk_rows = [], gpu.chunk_rows
+    monkeypatch.setattr(counters, "COUNTER_LIMIT", limit)
+    monkeypatch.setattr(gpu, "chunk_rows", lambda *a, **b: asked.append(a[2]) or chunk_rows(*a, **b))
+    x, y = np.zeros((200, 1)), np.zeros((40, 1))
+    found = near(x, y, scale=1.0, bins=3, device="cuda")
+    assert asked == [most]
+    assert found.count.tolist() == [8000, 0, 0]
 
 
 @statistic
