@@ -64,7 +64,7 @@ def test_an_index_in_a_while_is_checked():
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.__name__)
 def test_a_signal_ends_an_endless_pass(function):
     rows, words = arguments_of(function)
-    timer = threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT))
+    timer = threading.Timer(0.2, lambda: signal.raise_signal(signal.SIGINT))
     function(rows[:0], device="cuda", **words)  # compiles it
     timer.start()
     with pytest.raises(KeyboardInterrupt):
@@ -89,7 +89,7 @@ def test_a_signal_ends_a_pass_over_long_parameters(function, loop, monkeypatch):
     text = function.source("cuda", X, p=p)
     assert any("is_to_end(" in line and "base + lane" not in line for line in text.splitlines())
     function(X[:0], device="cuda", p=p)
-    timer = threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT))
+    timer = threading.Timer(0.2, lambda: signal.raise_signal(signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         function(X, device="cuda", p=p)
