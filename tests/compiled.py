@@ -21,7 +21,7 @@ from bmrm.base.version import __version__
 FOLDER = "BMRM_TEST_COMPILED"
 """Environment variable: the folder, also in the processes that tests start."""
 MONTH = 30 * 24 * 3600.0
-"""Seconds after which a library or machine code goes; what uses it then takes it from the store, or makes it."""
+"""Seconds after which a library or machine code goes: it is then made again, a library from the store."""
 ROOT = Path(__file__).parents[1]
 FOR_EMULATOR = ("-O1", "-w", "-fvisibility=hidden", "-fno-strict-aliasing", "-Isrc_common")
 """Options for text of CUDA with ``tests/emulator/warps.h``, whose state is that of one library."""
@@ -51,8 +51,8 @@ def folder() -> Path:
 def lend_code(cache: Path) -> Path:
     """Give a new cache the machine code of row functions that earlier runs have kept; return its folder.
 
-    A file holds the code of one text, and its name is a checksum of that text, the processor and the versions:
-    a function that compiles to another text is compiled again.
+    A file holds the code of one text, and its name is a checksum of that text, the processor and the
+    versions: a function that compiles to another text is compiled again.
     """
     lent = cache / "bmrm" / f"code-{__version__}"
     lent.mkdir(mode=0o700, parents=True)

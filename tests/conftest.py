@@ -156,7 +156,7 @@ def real_data() -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Use a new cache: with nothing from earlier runs but code that was compiled, and nothing left for later ones."""
+    """Use a new cache, with nothing from earlier runs but compiled code, and nothing left for later ones."""
     cache = tmp_path_factory.mktemp("cache")
     lent = compiled.lend_code(cache)
     with pytest.MonkeyPatch.context() as patch:
