@@ -81,9 +81,9 @@ def test_a_signal_ends_a_pass_over_long_parameters(function, loop, monkeypatch):
     count = {"best": 1 << 29, "butterfly": 20_000}.get(name, 1 << 27)
     if not HAS_GPU:
         monkeypatch.setattr(long_loops, "MAX_UNWATCHED", 1 << 10)
-        count, rows = {"butterfly": 600}.get(name, 100_000), {"best": 20_000}.get(name, 300)
+        count, rows = {"butterfly": 150, "best": 100_000}.get(name, 10_000), 30_000
     if name == "products":
-        count, width = 1, 20_000 if HAS_GPU else 600
+        count, width = 1, 20_000 if HAS_GPU else 150
     X, p = np.ones((rows, width)), np.ones(count)
     assert loop in function.explain(X, p=p)
     text = function.source("cuda", X, p=p)
