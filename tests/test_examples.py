@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 def run(name, folder):
-    """Output of an example, run as a program in this process, which has imported much; warnings are errors."""
+    """Output of an example, run in this process, which has imported much; warnings are errors."""
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.chdir(folder)

@@ -8,7 +8,6 @@ import sys
 import time
 from types import ModuleType
 
-
 FIRST_NAP, LONGEST_NAP = 2e-5, 5e-4  # seconds: each look at the others takes some microseconds of a core
 
 

@@ -60,7 +60,12 @@ def run_suites(names: Sequence[str], folder: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=short", *plugins, "--pyargs", *modules],
         cwd=folder,
-        env={**os.environ, NAMES: " ".join(names), "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
+        env={
+            **os.environ,
+            NAMES: " ".join(names),
+            "PYTHONPATH": os.pathsep.join(paths),
+            "OMP_NUM_THREADS": "1",
+        },
         capture_output=True,
         text=True,
         check=False,
