@@ -147,7 +147,7 @@ def test_blocks_that_do_not_stream_are_refused():
 def test_a_solve_names_its_split_and_proves_its_gap(loss, kind):
     X = KINDS[kind]()
     y = np.sign(as_float64(X) @ np.random.default_rng(4).standard_normal(COLUMNS) + 0.1)
-    whole = bmrm.solve(X, y, loss=loss, lam=1e-3, device="cpu")
+    whole = bmrm.solve(X, y, loss=loss, lam=1e-3, device="cuda")
     limit = 450_000 + limit_of(X)
     found = [
         bmrm.solve(X, y, loss=loss, lam=1e-3, device="cuda", gpu_mem=limit, cpu_share=share, threads=threads)
