@@ -1,13 +1,15 @@
-"""C++ that tests compile, by the steps of the build (`building/steps.py`): what is kept serves later runs."""
+"""C++ and row functions that tests compile: what is kept, by its content, serves later runs."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import functools
 import hashlib
 import importlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -68,10 +70,15 @@ def keep_code(lent: Path) -> None:
 
 
 def _share(source: Path, target: Path) -> None:
-    """Let a folder have the files of another one that it lacks."""
+    """Let a folder have the files of another one that it lacks; links share the time of the last use."""
     for path in source.glob("*.o"):
         with contextlib.suppress(FileExistsError, FileNotFoundError):
-            os.link(path, target / path.name)
+            try:
+                os.link(path, target / path.name)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                shutil.copy2(path, target)
 
 
 def library(sources: Sequence[str], options: Sequence[str]) -> Path:
