@@ -215,7 +215,9 @@ class Build(build_ext):
             key=lambda source: (order.get(source, len(order)), source),
         )
         chains = {source: tools.chains(source) for source in sources}
-        make([chain for of_source in chains.values() for chain in of_source], Store(cache_folder()))
+        store = Store(cache_folder())
+        make([chain for of_source in chains.values() for chain in of_source], store)
+        store.trim()
         for ext in self.extensions:
             self._link(ext, [chain[-1].target for source in ext.sources for chain in chains[source]])
         if not IS_EMULATED:

@@ -55,7 +55,9 @@ def main() -> None:
         for source in SOURCES
         for name in BELOW
     ]
-    ran = make(chains, Store(cache_folder()))
+    store = Store(cache_folder())
+    ran = make(chains, store)
+    store.trim()
     print(f"architectures: {len(SOURCES)} files compile for sm_{', sm_'.join(BELOW)} ({ran} compiled now)")
 
 

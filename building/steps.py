@@ -145,7 +145,7 @@ class Store:
             yield
 
     def trim(self, max_bytes: int = MAX_BYTES) -> None:
-        """Remove the least recently used results beyond a size."""
+        """Remove the least recently used results beyond a size; it looks at every file, so once per build."""
         try:
             entries = [(path.stat().st_mtime, path.stat().st_size, path) for path in self.folder.glob("*/*")]
             left = sum(size for _, size, _ in entries)
@@ -227,5 +227,4 @@ def make(chains: Sequence[Sequence[Step]], store: Store) -> int:
         future.result()
     for note in sorted(store.notes):
         print(f"bmrm: {note}", file=sys.stderr)
-    store.trim()
     return ran

@@ -156,10 +156,13 @@ def real_data() -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Use a new cache: with nothing from earlier runs, and nothing left for later ones."""
+    """Use a new cache, with nothing from earlier runs but compiled code, and nothing left for later ones."""
+    cache = tmp_path_factory.mktemp("cache")
+    lent = compiled.lend_code(cache)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_CACHE_HOME", str(cache))
         yield
+    compiled.keep_code(lent)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,10 +1,13 @@
 """Every program in examples/ runs in an empty folder and says what it should."""
 
 import importlib.util
+import io
 import os
 import re
+import runpy
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import mpi
@@ -16,7 +19,21 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 def run(name, folder):
-    """Output of an example, run with the package that is under test; warnings are errors."""
+    """Output of an example, run in this process, which has imported much; warnings are errors."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", [str(EXAMPLES / name)])
+        patch.syspath_prepend(EXAMPLES)
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+    assert err.getvalue() == ""
+    return out.getvalue()
+
+
+def run_apart(name, folder):
+    """Output of an example in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-W", "error", EXAMPLES / name],
         cwd=folder,
@@ -45,7 +62,7 @@ def number(pattern, text):
 
 
 def test_train_and_certify_agrees_with_numpy(tmp_path):
-    out = run("train_and_certify.py", tmp_path)
+    out = run_apart("train_and_certify.py", tmp_path)
     objective, bound = number(r"objective +(\S+)", out), number(r"lower bound +(\S+)", out)
     assert out.startswith("converged after")
     assert bound <= number(r"and (\S+) after 2000 steps", out) <= objective <= bound * (1 + 1.1e-6)
@@ -198,7 +215,7 @@ def test_demo_checks_both_of_its_certificates(tmp_path):
     commands = [Path(sys.executable).parent / name for name in ("bmrm-train", "bmrm-predict")]
     if not all(command.exists() for command in commands):
         pytest.skip("the commands are not installed next to this Python; `make test` installs them")
-    assert run("demo.py", tmp_path).endswith("Both certificates hold.\n")
+    assert run_apart("demo.py", tmp_path).endswith("Both certificates hold.\n")
 
 
 def test_petscs_krylov_methods_agree_with_bmrm(tmp_path):

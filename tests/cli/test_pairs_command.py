@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse
-from commands import start
+from commands import start_python
 
 from bmrm.cli.pairs import main
 from bmrm.pairs import Histogram, Points, count, histogram, kde, nearest, within
@@ -248,11 +248,28 @@ def test_wrong_data(x, path, tmp_path, capsys):
     assert (code, err) == (3, "bmrm-pairs: y: found 3 columns, expected 1 as in x\n")
 
 
+COUNTING = """
+import sys
+from bmrm.pairs import passes
+ranges = passes.task_ranges
+def noted(*words):
+    for each in ranges(*words):
+        yield each
+        open("counting", "w").close()
+passes.task_ranges = noted
+from bmrm.cli.pairs import main
+sys.exit(main())
+"""
+"""The command, which makes a file when the first tasks are counted."""
+
+
 def test_an_interrupt_writes_the_counts_so_far(tmp_path):
-    np.save(tmp_path / "many.npy", np.random.default_rng(0).random((1_000_000, 3)))
+    np.save(tmp_path / "many.npy", np.random.default_rng(0).random((400_000, 3)))
     words = ["hist", "--edges", "0:2:20", "--plan", "float64", "--device", "cpu", "-o", tmp_path / "h.npz"]
-    process = start("pairs", *words, "--threads", "1", "--json", tmp_path / "many.npy")
-    time.sleep(6)
+    words += ["--threads", "1", "--json", tmp_path / "many.npy"]
+    process = start_python(COUNTING, *words, cwd=tmp_path)
+    while process.poll() is None and not (tmp_path / "counting").exists():
+        time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (130, "")

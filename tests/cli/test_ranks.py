@@ -22,12 +22,26 @@ from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.models.model import Model
 
 TRAIN = "import sys; from bmrm.cli.train import main; sys.exit(main())"
+TRAIN_ALL = """
+import json, sys
+from bmrm.cli.train import main
+sys.exit(any([main(words) for words in json.loads(sys.argv[1])]))
+"""
+"""One command after another: to start ranks takes most of the time of a test."""
+
 SECONDS = 20.0
 """Maximum time that a job may take to end after a rank has failed, on a busy machine."""
 
 
 def train(ranks, *words):
     return mpi.run(ranks, "-c", TRAIN, *words)
+
+
+def train_all(ranks, *commands):
+    """Run commands by one job; return what they print."""
+    done = mpi.run(ranks, "-c", TRAIN_ALL, json.dumps([[str(word) for word in words] for words in commands]))
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def result(done):
@@ -69,11 +83,12 @@ def test_several_classes(folder, bmrm_train):
         "classes",
     ]
     alone = json.loads(bmrm_train(*words, "alone").out)
-    shared = result(train(2, "--checkpoint", "best", *words, "shared"))
+    begun = ["--checkpoint", "best", *words, "shared"]
+    resumed = ["--resume", "best", "--tol", "1e-4", *words, "again"]
+    shared, again = map(json.loads, train_all(2, begun, resumed).splitlines())
     assert shared["objective"] == pytest.approx(alone["objective"], rel=2e-3)
     assert shared["lower_bound"] <= alone["objective"]
     assert Model.load("shared").classes == (0.0, 1.0, 2.0)
-    again = result(train(2, "--resume", "best", "--tol", "1e-4", *words, "again"))
     assert again["iterations"] >= shared["iterations"]
 
 
@@ -122,15 +137,6 @@ def test_a_checkpoint_with_queries_resumes_on_other_ranks(folder, bmrm_train, ra
     assert after["objective"] == pytest.approx(alone["objective"], rel=2e-5)
 
 
-def test_a_row_without_a_query_is_an_error_of_all(folder):
-    with queries(folder / "data").open("a") as file:
-        file.write("1 1:2\n")
-    done = train(2, "--loss", "pairwise", "data")
-    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
-    assert "data:91:" in done.stderr
-    assert "expected qid: and an integer" in done.stderr
-
-
 def test_ordered_classes_and_their_thresholds(folder, bmrm_train):
     rng = np.random.default_rng(0)
     X = np.round(rng.standard_normal((120, 5)), 3)
@@ -163,13 +169,11 @@ def test_weights_owned_in_parts(data, folder, bmrm_train):
     first, second = Model.load("alone"), Model.load("owned")
     np.testing.assert_allclose(second.w, first.w, atol=1e-2)
     assert second.intercept == pytest.approx(first.intercept, abs=1e-2)
-    again = [
-        result(train(2, "--weights", "replicated", "--resume", "best", *words, "again")),
-        json.loads(bmrm_train("--resume", "best", *words, "again").out),
-    ]
+    resumed, twice = ["--resume", "best", *words, "again"], ["-q", "--weights", "owned", *words[:-2], data]
+    several = train_all(2, ["--weights", "replicated", *resumed], [*twice, "twice"])
+    again = [json.loads(printed) for printed in (several, bmrm_train(*resumed).out)]
     assert [run["iterations"] <= owned["iterations"] + 1 for run in again] == [True, True]
-    assert train(2, "-q", "--weights", "owned", *words[:-2], data, "twice").returncode == 0
-    assert train(2, "-q", "--weights", "owned", *words[:-2], data, "once").returncode == 0
+    assert train(2, *twice, "once").returncode == 0
     assert Path("twice").read_bytes() == Path("once").read_bytes()
 
 
@@ -190,15 +194,6 @@ def test_a_checkpoint_of_an_ordinal_model_whose_weights_are_owned(folder):
         np.testing.assert_allclose(other.w, one.w, rtol=1e-9)
 
 
-def test_features_without_a_penalty_leave_weights_on_every_rank(data, folder):
-    np.savetxt(folder / "factors", [0.0] + [1.0] * 4)
-    words = ["--feature-lambda", "factors", "--lambda", "1e-2", data, "model"]
-    assert train(2, "-q", *words).returncode == 0
-    done = train(2, "--weights", "owned", *words)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "feature_lambda has no strength for some feature; use replicated weights" in done.stderr
-
-
 def test_weights_are_spread_with_mpi_only(data, bmrm_train):
     done = bmrm_train("--weights", "owned", data, "model")
     assert (done.code, done.err) == (
@@ -209,7 +204,13 @@ def test_weights_are_spread_with_mpi_only(data, bmrm_train):
 
 def test_dry_run_prints_the_bytes_of_a_rank_for_either_layout(data, folder):
     words = ["--dry-run", "--device", "cpu", "--max-cuts", "50"]
-    found = result(train(2, "--json", *words, data))
+    np.savetxt(folder / "factors", np.ones(5))
+    X, y = two_classes(rows=10)
+    write_svmlight(folder / "part-0", X, y)
+    write_svmlight(folder / "part-1", X, y)
+    given = ([data], ["--feature-lambda", "factors", data], ["--reg", "l1", data], ["part-*"], ["part-0"])
+    lines = train_all(2, *(["--json", *words, *each] for each in given), [*words, data]).splitlines()
+    found, whole, sparse, both, one = map(json.loads, lines[:5])
     assert (found["ranks"], found["n_features"]) == (2, 5)
     replicated, owned = (found["bytes_a_rank"][form] for form in ("replicated", "owned"))
     # X is so narrow that interior points may be worth their while: they need whole cuts on each rank.
@@ -219,19 +220,12 @@ def test_dry_run_prints_the_bytes_of_a_rank_for_either_layout(data, folder):
     assert owned["vectors"] == 8 * 3 * REPLICATED_VECTORS + 5 * TOUCHED_COLUMN_BYTES + 30 * MARGIN_BYTES
     for parts in (replicated, owned):
         assert parts["total"] == sum(count for part, count in parts.items() if part != "total")
-    done = train(2, *words, data)
-    assert done.stdout.count("\n") == 7
-    assert done.stdout.splitlines()[1].split() == ["replicated", "owned"]
+    assert len(lines[5:]) == 7
+    assert lines[6].split() == ["replicated", "owned"]
     # Each rank has whole cuts if it solves the inner problem of a penalty.
-    np.savetxt(folder / "factors", np.ones(5))
-    whole = result(train(2, "--json", *words, "--feature-lambda", "factors", data))["bytes_a_rank"]
-    assert whole["replicated"]["bundle"] == 50 * (8 * 5 + 8 * 50)
-    assert whole["owned"] == owned
-    assert list(result(train(2, "--json", *words, "--reg", "l1", data))["bytes_a_rank"]) == ["replicated"]
-    X, y = two_classes(rows=10)
-    write_svmlight(folder / "part-0", X, y)
-    write_svmlight(folder / "part-1", X, y)
-    both, one = (result(train(2, "--json", *words, name)) for name in ("part-*", "part-0"))
+    assert whole["bytes_a_rank"]["replicated"]["bundle"] == 50 * (8 * 5 + 8 * 50)
+    assert whole["bytes_a_rank"]["owned"] == owned
+    assert list(sparse["bytes_a_rank"]) == ["replicated"]
     assert (both["n_samples"], both["nnz"]) == (2 * one["n_samples"], 2 * one["nnz"])
 
 
@@ -247,18 +241,15 @@ def test_a_set_of_files(folder):
     write_svmlight(folder / "part-0", X[:3], y[:3])
     write_svmlight(folder / "part-1", X[3:], y[3:])
     words = ["--json", "--lambda", "0.1", "--tol", "1e-6"]
-    one, many = (result(train(2, *words, name, "model")) for name in (whole, "part-*"))
+    printed = train_all(2, *([*words, name, "model"] for name in (whole, "part-*")))
+    one, many = map(json.loads, printed.splitlines())
     assert many["objective"] == pytest.approx(one["objective"], rel=2e-6)
-    done = train(2, "part-*")
-    assert (done.returncode, done.stderr) == (2, "bmrm-train: DATA is a pattern: name the MODEL\n")
 
 
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
         (["missing", "model"], 3, "missing: No such file or directory"),
-        (["-", "model"], 2, "DATA: found stdin, expected a file that each rank can read"),
-        (["train.txt", "nowhere/model"], 1, "nowhere/model: No such file or directory"),
         (["--max-iter", "1", "train.txt"], 4, ""),
     ],
 )
@@ -272,8 +263,21 @@ def test_failures_are_reported_once(data, words, code, message):
         assert message in done.stderr
 
 
+FACTORS = ["--feature-lambda", "factors", "--lambda", "1e-2"]
+
 FAILURES = [
     (["none-*", "model"], 3, "none-*: no file matches this pattern"),
+    (["train.*"], 2, "DATA is a pattern: name the MODEL"),
+    (["-", "model"], 2, "DATA: found stdin, expected a file that each rank can read"),
+    (["train.txt", "nowhere/model"], 1, "nowhere/model: No such file or directory"),
+    (["bad.txt"], 3, 'bad.txt:61:3: found "3:x", expected index:value'),
+    (["--loss", "pairwise", "queries"], 3, "queries:91: ... expected qid: and an integer"),
+    (["short"], 3, "found 1 rows, expected at least one per rank (2)"),
+    (
+        ["--weights", "owned", *FACTORS, "train.txt", "model"],
+        2,
+        "feature_lambda has no strength for some feature; use replicated weights",
+    ),
     (["--lambda", "-1", "train.txt"], 2, "argument --lambda"),
     (["--dry-run", "missing"], 3, "missing: No such file or directory"),
     (["--weights", "owned", "--reg", "l1", "train.txt"], 2, "weights owned: reg l1 is solved on whole cuts"),
@@ -286,38 +290,34 @@ FAILURES = [
     (["--resume", "train.txt", "train.txt"], 3, "train.txt: not a bmrm model file"),
     (["--device", "cuda", "train.txt"], 1, "use device='cpu'"),
 ]
+"""The words of commands, their codes, and parts of what they say."""
 
 
-def test_each_of_many_failures_is_reported_once_by_one_job(data, monkeypatch):
+def test_each_of_many_failures_is_reported_once_by_one_job(data, folder, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    (folder / "bad.txt").write_text(data.read_text() + "1 3:x\n")
+    (folder / "short").write_text("1 1:1\n")
+    with queries(folder / "queries").open("a") as file:
+        file.write("1 1:2\n")
+    np.savetxt(folder / "factors", [0.0] + [1.0] * 4)
+    commands = [words for words, _, _ in FAILURES]
     code = f"""
 import sys
 from bmrm.cli.train import main
-codes = [main(words) for words in {[words for words, _, _ in FAILURES]!r}]
-sys.exit(codes != {[code for _, code, _ in FAILURES]!r})
+codes = [main(words) for words in {commands!r}]
+if codes == {[code for _, code, _ in FAILURES]!r}:
+    sys.exit(main(["-q", *{FACTORS!r}, "train.txt", "weights everywhere"]))
+sys.exit(f"found {{codes}}")
 """
     done = mpi.run(2, "-c", code)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert Path("weights everywhere").exists()
     lines = done.stderr.splitlines()
     assert len(lines) == len(FAILURES)
     for _, _, message in FAILURES:
-        assert sum(line.startswith("bmrm-train: ") and message in line for line in lines) == 1, message
-
-
-def test_a_bad_line_has_the_number_that_it_has_in_the_file(data):
-    with data.open("a") as file:
-        file.write("1 3:x\n")
-    done = train(2, data)
-    assert done.returncode == 3
-    assert done.stderr.startswith(f'bmrm-train: {data}:61:3: found "3:x", expected index:value')
-    assert done.stderr.count("\n") == 1
-
-
-def test_fewer_rows_than_ranks(folder):
-    (folder / "data").write_text("1 1:1\n")
-    done = train(2, "data")
-    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
-    assert "found 1 rows, expected at least one per rank (2)" in done.stderr
+        found = [line for line in lines if all(part in line for part in message.split(" ... "))]
+        assert len(found) == 1, message
+        assert found[0].startswith("bmrm-train: "), message
 
 
 def test_ranks_that_were_given_other_options_say_so_once(data, folder):

@@ -1,5 +1,6 @@
 """The choice of a GPU kernel: statistics, sliced format, prediction, selection. No device is needed."""
 
+import functools
 import importlib
 import json
 import math
@@ -227,6 +228,14 @@ def test_the_format_without_tiles_is_predicted_exactly(cap, lengths):
     assert predicted["bytes"] == pytest.approx(stored)
 
 
+@functools.cache
+def long_and_short_rows(power):
+    rng = np.random.default_rng(3)
+    lengths = np.clip(12 * (1 + rng.pareto(1.8, 20_000)), 1, 1500).astype(int)
+    X = distinct(20_000, 6000, lengths, rng, power)
+    return X, statistics(X)
+
+
 @pytest.mark.parametrize("power", [1, 3])
 @pytest.mark.parametrize(
     "plan",
@@ -234,11 +243,9 @@ def test_the_format_without_tiles_is_predicted_exactly(cap, lengths):
      Plan("hot", cap=16, tiles=2, tile=800)],
 )  # fmt: skip
 def test_the_format_with_tiles_is_predicted_closely(plan, power):
-    rng = np.random.default_rng(3)
-    lengths = np.clip(12 * (1 + rng.pareto(1.8, 20_000)), 1, 1500).astype(int)
-    X = distinct(20_000, 6000, lengths, rng, power)
+    X, stats = long_and_short_rows(power)
     found = counted(sliced_format.build(*X, plan))
-    predicted = cuda.prediction(H200, CONSTANTS, statistics(X), plan)
+    predicted = cuda.prediction(H200, CONSTANTS, stats, plan)
     assert {name: predicted[name] for name in found} == pytest.approx(found, rel=0.25, abs=4)
 
 
@@ -319,8 +326,9 @@ def test_every_candidate_has_a_finite_prediction(X, value_bytes):
 def test_more_of_everything_costs_more():
     rng = np.random.default_rng(6)
     small, large = (csr(rows, 30_000, np.full(rows, 40), rng) for rows in (20_000, 80_000))
-    for plan in cuda.candidates(H200, statistics(small)):
-        seconds = [cuda.predict(H200, CONSTANTS, statistics(X), plan) for X in (small, large)]
+    both = [statistics(X) for X in (small, large)]
+    for plan in cuda.candidates(H200, both[0]):
+        seconds = [cuda.predict(H200, CONSTANTS, stats, plan) for stats in both]
         assert seconds[0] < seconds[1], plan
     # Values that are not stored are not read.
     plan = Plan("tiled", cap=32, tile=30_000)

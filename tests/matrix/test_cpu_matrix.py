@@ -18,8 +18,10 @@ from bmrm.matrix._cpu import Matrix, instruction_set
 VALUES = (np.float32, np.float64, None)
 THREADS = (1, 2, 3, 5)
 THREADS_OF = {np.float32: (1, 2, 5), np.float64: (1, 3), None: (1, 5)}
-"""Rows are split alike whatever the type of their values: each type has other numbers of threads."""
+"""Rows are split alike whatever the type of their values: each type has other numbers of threads, and lacks
+one kind of transpose."""
 TRANSPOSE = (True, False, None)
+TRANSPOSE_OF = {np.float32: (True, False), np.float64: (False, None), None: (None, True)}
 
 
 def random_csr(rng, m, d, nnz, dtype):
@@ -134,7 +136,8 @@ def test_every_layout_gives_the_same_bits_on_any_number_of_threads(name, dtype, 
     A, triple = random_csr(rng, m, d, nnz, dtype)
     assert Matrix(*triple, A.shape).index_bytes == index_bytes
     columns = 3 if d < 100_000 else 1
-    check(A, triple, rng, threads=THREADS_OF[dtype], columns=columns, blocks=2 * columns, popular=popular)
+    words = {"columns": columns, "blocks": 2 * columns, "popular": popular}
+    check(A, triple, rng, threads=THREADS_OF[dtype], transpose=TRANSPOSE_OF[dtype], **words)
 
 
 def test_huge_row_among_short_ones():

@@ -154,8 +154,7 @@ def test_blocks_that_do_not_stream_are_refused():
 
 
 @gpu
-@pytest.mark.parametrize("loss", ["hinge", "logistic"])
-@pytest.mark.parametrize("kind", ["sparse", "dense"])
+@pytest.mark.parametrize(("loss", "kind"), [("hinge", "sparse"), ("logistic", "dense")])
 def test_a_solve_names_its_split_and_proves_its_gap(loss, kind):
     X = KINDS[kind]()
     y = np.sign(as_float64(X) @ np.random.default_rng(4).standard_normal(COLUMNS) + 0.1)

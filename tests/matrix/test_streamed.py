@@ -116,9 +116,10 @@ def random_csr(rng, m, d, nnz, dtype=np.float32, ones=False):
     """Rows of many lengths, some empty, one with every column, columns by popularity."""
     rows = (m * rng.random(nnz) ** 2).astype(np.int64) // 2 * 2
     columns = (d * rng.random(nnz) ** 3).astype(np.int32)
-    pattern = sp.csr_array((np.ones(nnz), (rows, columns)), (m, d)).tolil()
-    pattern[m // 3] = 1.0
-    A = pattern.tocsr()
+    others = rows != m // 3
+    rows = np.concatenate((rows[others], np.full(d, m // 3)))
+    columns = np.concatenate((columns[others], np.arange(d, dtype=np.int32)))
+    A = sp.csr_array((np.ones(len(rows)), (rows, columns)), (m, d))
     A.sort_indices()
     data = np.ones(A.nnz, dtype) if ones else rng.standard_normal(A.nnz).astype(dtype)
     return A.indptr.astype(np.int64), A.indices.astype(np.int32), data, (m, d)

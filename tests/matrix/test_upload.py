@@ -1,5 +1,6 @@
 """Data uploaded to a GPU arrive unchanged, by any path, and are checked there."""
 
+import functools
 import os
 import signal
 import threading
@@ -25,8 +26,8 @@ from bmrm.matrix.upload import Landing
 Matrix = cuda.Matrix
 
 
-@pytest.fixture(scope="module")
-def large():
+@functools.cache
+def many_rows():
     """Rows whose indices and values are worth several threads each, in pieces of unequal size."""
     m, d, each = sized(21_001, 60_001), 5000, 101
     index, value = sized((np.int64, np.float64), (np.int32, np.float32))  # or fewer would not be worth it
@@ -36,28 +37,33 @@ def large():
     return np.arange(m + 1, dtype=np.int64) * each, columns.astype(index).ravel(), values, (m, d)
 
 
+def products(arrays, threads):
+    m, d = arrays[3]
+    w, r = np.random.default_rng(1).standard_normal(d), np.random.default_rng(2).standard_normal(m)
+    X = Matrix(*arrays, threads=threads, plan="split")
+    return X.matvec(w), X.rmatvec(r)
+
+
+@functools.cache
+def products_by_one():
+    return products(many_rows(), 1)
+
+
 @gpu
 @pytest.mark.parametrize("threads", few([3, 2, 16]))
-def test_several_threads_upload_the_same_as_one(large, threads):
-    m, d = large[3]
-    w, r = np.random.default_rng(1).standard_normal(d), np.random.default_rng(2).standard_normal(m)
-
-    def products(count):  # one matrix at a time: what the other leaves of the memory may mean other blocks
-        X = Matrix(*large, threads=count, plan="split")
-        return X.matvec(w), X.rmatvec(r)
-
-    for one, several in zip(products(1), products(threads), strict=True):
+def test_several_threads_upload_the_same_as_one(threads):
+    # One matrix at a time: what the other leaves of the memory may mean other blocks.
+    for one, several in zip(products_by_one(), products(many_rows(), threads), strict=True):
         assert np.array_equal(one, several)
 
 
 @gpu
-def test_a_mapped_file_is_uploaded(large, tmp_path):
-    indptr, columns, values, shape = large
+def test_a_mapped_file_is_uploaded(tmp_path):
+    indptr, columns, values, shape = many_rows()
     values.tofile(tmp_path / "values")
     mapped = np.memmap(tmp_path / "values", values.dtype, "r")
-    w = np.random.default_rng(1).standard_normal(shape[1])
-    products = [Matrix(indptr, columns, v, shape, plan="split").matvec(w) for v in (values, mapped)]
-    assert np.array_equal(*products)
+    for one, other in zip(products_by_one(), products((indptr, columns, mapped, shape), None), strict=True):
+        assert np.array_equal(one, other)
 
 
 @gpu
@@ -94,6 +100,7 @@ def test_a_value_that_float32_cannot_hold_is_reported():
 KINDS = ("reals", "ones", "ones first", "zero-based", "gaps")
 
 
+@functools.cache
 def text_of(kind, rows=3000):
     rng = np.random.default_rng(6)
     lines = []
@@ -147,7 +154,7 @@ def test_indices_and_values_are_on_the_gpu_after_parsing(kind, dtype, threads):
 
 @gpu
 def test_a_solve_is_the_same_on_text_uploaded_while_parsed():
-    text = text_of("reals")
+    text = text_of("reals", sized(600, 3000))
     X, y = parsed(text)
     with Landing(device="cuda") as there:
         landed, labels = parsed(text, land=there)

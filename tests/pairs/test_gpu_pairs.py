@@ -75,7 +75,8 @@ def test_counts_are_those_of_numpy(name, kernel):
     if x.shape[1] > MAX_AXES[kernel]:
         pytest.skip("the kernel has fewer axes")
     a, b = placed(x, box), None if y is None else placed(y, box)
-    for closed in ("last", "right"):
+    both = ("last", "right")[:: (-1) ** (list(CASES).index(name) + KERNELS.index(kernel))]
+    for closed in few(both):
         counter = cuda.PairCounter(a, b, read_bins(edges, closed).bounds, kernel)
         expected = reference.histogram(x, y, edges=edges, box=box, images="one", closed=closed)
         np.testing.assert_array_equal(counted(counter), expected)

@@ -4,6 +4,7 @@ import numpy as np
 import scipy.sparse
 from mpi4py import MPI
 from programs import CASES
+from turns import by_one
 
 from bmrm.distributed import Shard
 from bmrm.distributed._parts import part_rows
@@ -26,7 +27,8 @@ def compare(name, make, bounds, same_bits):
     mine = slice(bounds[comm.rank], bounds[comm.rank + 1])
     here = {key: value[mine] if np.shape(value)[:1] == (ROWS,) else value for key, value in words.items()}
     shard = Shard(make(X[mine]), comm=comm)
-    found, alone = case.reduction(shard, **here), case.reduction(make(X), **words)
+    found = case.reduction(shard, **here)
+    alone = by_one(comm, lambda: tuple(case.reduction(make(X), **words)))
     outputs = {a.name for a in case.reduction._binder.general.outputs()}
     exact = name in ("histogram", "item sets", "nearest rows", "vote")
     if comm.rank == 0:

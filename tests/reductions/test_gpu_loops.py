@@ -64,7 +64,7 @@ def test_an_index_in_a_while_is_checked():
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.__name__)
 def test_a_signal_ends_an_endless_pass(function):
     rows, words = arguments_of(function)
-    timer = threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT))
+    timer = threading.Timer(0.2, lambda: signal.raise_signal(signal.SIGINT))
     function(rows[:0], device="cuda", **words)  # compiles it
     timer.start()
     with pytest.raises(KeyboardInterrupt):
@@ -81,15 +81,15 @@ def test_a_signal_ends_a_pass_over_long_parameters(function, loop, monkeypatch):
     count = {"best": 1 << 29, "butterfly": 20_000}.get(name, 1 << 27)
     if not HAS_GPU:
         monkeypatch.setattr(long_loops, "MAX_UNWATCHED", 1 << 10)
-        count, rows = {"butterfly": 600}.get(name, 100_000), {"best": 20_000}.get(name, 300)
+        count, rows = {"butterfly": 150, "best": 100_000}.get(name, 10_000), 30_000
     if name == "products":
-        count, width = 1, 20_000 if HAS_GPU else 600
+        count, width = 1, 20_000 if HAS_GPU else 150
     X, p = np.ones((rows, width)), np.ones(count)
     assert loop in function.explain(X, p=p)
     text = function.source("cuda", X, p=p)
     assert any("is_to_end(" in line and "base + lane" not in line for line in text.splitlines())
     function(X[:0], device="cuda", p=p)
-    timer = threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT))
+    timer = threading.Timer(0.2, lambda: signal.raise_signal(signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         function(X, device="cuda", p=p)

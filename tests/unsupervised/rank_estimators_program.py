@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse
 from fitted_attributes import CLUSTERS, COMPONENTS, MIXTURE
 from mpi4py import MPI
+from turns import by_one
 
 from bmrm import MDS, PCA, GaussianMixture, KMeans, TruncatedSVD
 from bmrm.distributed._parts import part_rows
@@ -26,13 +27,19 @@ anywhere = np.linspace(0, ROWS, comm.size + 1).astype(int)
 sparse = scipy.sparse.csr_array(X * (X > 1))
 
 
+def attributes_alone(fit, attributes):
+    """Return some attributes of an estimator that one rank fits."""
+    return by_one(comm, lambda: [np.asarray(getattr(each, name)) for each in [fit()] for name in attributes])
+
+
 def compare(name, make, data, weights, attributes, here, *, same_bits):
     """Fit with rank r's rows from here[r], and without ranks."""
     mine = slice(here[comm.rank], here[comm.rank + 1])
     w = None if weights is None else weights[mine]
-    found, alone = make().fit(data[mine], sample_weight=w, comm=comm), make().fit(data, sample_weight=weights)
-    for attribute in attributes:
-        one, whole = np.asarray(getattr(found, attribute)), np.asarray(getattr(alone, attribute))
+    found = make().fit(data[mine], sample_weight=w, comm=comm)
+    alone = attributes_alone(lambda: make().fit(data, sample_weight=weights), attributes)
+    for attribute, whole in zip(attributes, alone, strict=True):
+        one = np.asarray(getattr(found, attribute))
         if attribute == "labels_":
             np.testing.assert_array_equal(one, whole[mine], err_msg=name)
             continue
@@ -104,7 +111,7 @@ compare(
 )
 mine = slice(whole_parts[comm.rank], whole_parts[comm.rank + 1])
 proof = model.certificate(sparse[mine], weights[mine], comm=comm, samples=2, size=40)
-alone = model.certificate(sparse, weights, samples=2, size=40)
+alone = by_one(comm, lambda: model.certificate(sparse, weights, samples=2, size=40))
 assert (proof.moves_left, proof.largest_gain) == (alone.moves_left, alone.largest_gain)
 assert np.isclose(proof.lower_bound, alone.lower_bound, rtol=1e-9)
 
@@ -129,9 +136,9 @@ for words, here, alone, w in (
 ):
     options = {"random_state": 0, "max_iter": 4, "eps": 0.0} | words
     found = MDS(2, **options).fit(here, weights=w, comm=comm)
-    whole = MDS(2, **options).fit(alone, weights=w)
-    for attribute in scaled:
-        one, other = (np.asarray(getattr(model, attribute)) for model in (found, whole))
+    whole = attributes_alone(lambda: MDS(2, **options).fit(alone, weights=w), scaled)  # noqa: B023 (at once)
+    for attribute, other in zip(scaled, whole, strict=True):
+        one = np.asarray(getattr(found, attribute))
         assert one.tobytes() == other.tobytes(), (words, attribute, one, other)
 spoiled = D.copy()
 spoiled[700, 710] = -1.0  # which one rank finds

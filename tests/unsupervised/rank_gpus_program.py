@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 from fitted_attributes import CLUSTERS, COMPONENTS, MIXTURE
 from mpi4py import MPI
+from turns import by_one
 
 from bmrm import MDS, PCA, GaussianMixture, KMeans
 from bmrm.distributed import blocks
@@ -41,14 +42,19 @@ mine = slice(bounds[comm.rank], bounds[comm.rank + 1])
 sparse = scipy.sparse.csr_array(X * (X > 1))
 
 
+def attributes_alone(fit, attributes):
+    """Return some attributes of an estimator that one rank fits."""
+    return by_one(comm, lambda: [np.asarray(getattr(each, name)) for each in [fit()] for name in attributes])
+
+
 def compare(name, make, data, weights, attributes):
     """Fit with and without ranks; results of ranks are alike, repeatable, and near those of one process."""
     w = None if weights is None else weights[mine]
     found, again = (make("cuda").fit(data[mine], sample_weight=w, comm=comm) for _ in range(2))
-    alone = make("cpu").fit(data, sample_weight=weights)
+    alone = attributes_alone(lambda: make("cpu").fit(data, sample_weight=weights), attributes)
     assert found.placement_.device == f"cuda:{comm.rank % gpus}", found.placement_
-    for attribute in attributes:
-        one, whole = np.asarray(getattr(found, attribute)), np.asarray(getattr(alone, attribute))
+    for attribute, whole in zip(attributes, alone, strict=True):
+        one = np.asarray(getattr(found, attribute))
         assert one.tobytes() == np.asarray(getattr(again, attribute)).tobytes(), (name, attribute)
         if attribute == "labels_":
             np.testing.assert_array_equal(one, whole[mine], err_msg=name)
@@ -96,9 +102,9 @@ for make, data, names in (
     (lambda: PCA(2, device="cuda"), X, COMPONENTS),
 ):
     found = make().fit(data[whole_blocks], sample_weight=weights[whole_blocks], comm=comm)
-    alone = make().fit(data, sample_weight=weights)
-    for name in names:
-        one, whole = np.asarray(getattr(found, name)), np.asarray(getattr(alone, name))
+    alone = attributes_alone(lambda: make().fit(data, sample_weight=weights), names)  # noqa: B023 (at once)
+    for name, whole in zip(names, alone, strict=True):
+        one = np.asarray(getattr(found, name))
         whole = whole[whole_blocks] if name == "labels_" else whole
         assert one.tobytes() == whole.tobytes(), name
 
@@ -116,10 +122,12 @@ for words, here, alone, w in (
 ):
     options = {"random_state": 0, "max_iter": 3, "eps": 0.0, "device": "cuda"} | words
     found = MDS(2, **options).fit(here, weights=w, comm=comm)
-    whole = MDS(2, **options).fit(here if alone is None else alone, weights=w)
+    names = ("embedding_", "raw_stress_", "history_", "gradient_norm_")
+    data = here if alone is None else alone
+    whole = attributes_alone(lambda: MDS(2, **options).fit(data, weights=w), names)  # noqa: B023 (at once)
     assert found.placement_.device == f"cuda:{comm.rank % gpus}"
-    for name in ("embedding_", "raw_stress_", "history_", "gradient_norm_"):
-        one, other = (np.asarray(getattr(fitted, name)) for fitted in (found, whole))
+    for name, other in zip(names, whole, strict=True):
+        one = np.asarray(getattr(found, name))
         assert one.tobytes() == other.tobytes(), (words, name, one, other)
 
 # With "auto" all ranks use GPUs, or none, and say why.

@@ -1,9 +1,9 @@
 """Runs scikit-learn's own tests with classes of this package in the place of scikit-learn's.
 
 A `Suite` names the modules of tests, the classes, and the tests that are known to fail, each with its reason.
-`run_suite` runs pytest in its own process, with this module as the plugin. A known failure that passes is
+`run_suites` runs pytest in its own process, with this module as the plugin. A known failure that passes is
 a failure too: its line in the list is to go. The lists are those of one release of scikit-learn; with another
-one the suite is skipped. A further list is a further ``sklearn_NAME.py`` with a ``SUITE``.
+one the suites are skipped. A further list is a further ``sklearn_NAME.py`` with a ``SUITE``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import sklearn
 RELEASE = "1.9"
 """Release of scikit-learn whose tests the lists of exceptions describe."""
 
-NAME = "BMRM_SKLEARN_SUITE"
-"""Environment variable: the module whose ``SUITE`` the plugin runs."""
+NAMES = "BMRM_SKLEARN_SUITES"
+"""Environment variable: the modules whose ``SUITE`` the plugin runs."""
 
 
 @dataclass(frozen=True)
@@ -49,18 +49,23 @@ class Suite:
     exceptions: Mapping[str, str] = field(default_factory=dict)
 
 
-def run_suite(module: str, folder: Path) -> None:
-    """Run ``SUITE`` of a module beside this file; ``folder`` is empty."""
+def run_suites(names: Sequence[str], folder: Path) -> None:
+    """Run ``SUITE`` of each module of some beside this file; ``folder`` is empty."""
     if not sklearn.__version__.startswith(f"{RELEASE}."):
         pytest.skip(f"found scikit-learn {sklearn.__version__}, the exceptions are those of {RELEASE}")
-    suite: Suite = importlib.import_module(module).SUITE
+    modules = [module for name in names for module in _suite(name).modules]
     (folder / "pytest.ini").write_text("[pytest]\n")
     plugins = ["-p", "sklearn_suite", "-p", "no:cacheprovider", "-p", "no:xdist"]
     paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=short", *plugins, "--pyargs", *suite.modules],
+        [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=short", *plugins, "--pyargs", *modules],
         cwd=folder,
-        env={**os.environ, NAME: module, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
+        env={
+            **os.environ,
+            NAMES: " ".join(names),
+            "PYTHONPATH": os.pathsep.join(paths),
+            "OMP_NUM_THREADS": "1",
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -70,29 +75,31 @@ def run_suite(module: str, folder: Path) -> None:
 
 def pytest_configure() -> None:
     """Put the classes into scikit-learn, before its tests import them."""
-    for name, kind in _suite().replaced.items():
-        module, _, attribute = name.rpartition(".")
-        setattr(importlib.import_module(module), attribute, kind)
+    for suite in map(_suite, os.environ[NAMES].split()):
+        for name, kind in suite.replaced.items():
+            module, _, attribute = name.rpartition(".")
+            setattr(importlib.import_module(module), attribute, kind)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is apart, and expect the exceptions to fail."""
-    suite, kept, apart = _suite(), [], []
-    unused = {*suite.apart, *suite.exceptions}
-    for item in items:
-        left_out, excepted = _listed(item.name, suite.apart), _listed(item.name, suite.exceptions)
-        unused -= {left_out, excepted}
-        (kept if left_out is None else apart).append(item)
-        if excepted is not None:
-            item.add_marker(pytest.mark.xfail(reason=suite.exceptions[excepted], strict=True))
-    if unused:
-        raise pytest.UsageError(f"found no test of the name {', '.join(sorted(unused))}")
+    kept, apart = [], []
+    for suite in map(_suite, os.environ[NAMES].split()):
+        unused = {*suite.apart, *suite.exceptions}
+        for item in [each for each in items if each.module.__name__ in suite.modules]:
+            left_out, excepted = _listed(item.name, suite.apart), _listed(item.name, suite.exceptions)
+            unused -= {left_out, excepted}
+            (kept if left_out is None else apart).append(item)
+            if excepted is not None:
+                item.add_marker(pytest.mark.xfail(reason=suite.exceptions[excepted], strict=True))
+        if unused:
+            raise pytest.UsageError(f"found no test of the name {', '.join(sorted(unused))}")
     config.hook.pytest_deselected(items=apart)
     items[:] = kept
 
 
-def _suite() -> Suite:
-    found: Suite = importlib.import_module(os.environ[NAME]).SUITE
+def _suite(name: str) -> Suite:
+    found: Suite = importlib.import_module(name).SUITE
     return found
 
 

@@ -152,7 +152,7 @@ def test_planes_take_over_if_ascent_is_slow(monkeypatch):
 @on_gpu
 def test_rows_in_several_blocks_that_stream():
     rng = np.random.default_rng(0)
-    m, d, density, room = sized((1_000, 1_500, 0.02, "1500k"), (20_000, 30_000, 0.002, "40M"))
+    m, d, density, room = sized((800, 1_200, 0.02, "1200k"), (20_000, 30_000, 0.002, "40M"))
     X = sp.random(m, d, density, "csr", rng=rng, dtype=np.float64)
     y = np.where(X @ rng.standard_normal(d) > 0.0, 1.0, -1.0)
     whole = bmrm.solve(X, y, lam=1e-4, device="cuda", dtype=np.float64, tol=1e-5)

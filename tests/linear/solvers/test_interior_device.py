@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from devices import IS_EMULATED, cuda, few, gpu, large, with_device
+from devices import IS_EMULATED, cuda, few, gpu, large, sized, with_device
 
 import bmrm
 from bmrm import losses
@@ -108,7 +108,7 @@ def test_derivatives_from_the_host_make_the_same_cut(constant):
 @pytest.mark.parametrize("dtype", few([np.float64, np.float32]))
 @pytest.mark.parametrize("intercept", [None, "free", "penalised"])
 def test_the_optimum(loss, dtype, intercept, inside):
-    X, y = problem(loss, dtype=dtype)
+    X, y = problem(loss, m=sized(700, 1500), dtype=dtype)
     weights = np.random.default_rng(3).random(len(y)) * (np.arange(len(y)) % 7 > 0)
     options = {
         "lam": 1e-3,
@@ -129,7 +129,7 @@ def test_the_optimum(loss, dtype, intercept, inside):
 def test_problems_without_interior_point_steps(monkeypatch):
     monkeypatch.setattr(InteriorRule, "pays", lambda *_: True)
     monkeypatch.setattr(InteriorPoint, "step", lambda self: pytest.fail("a step was taken"))
-    X, y = problem("hinge")
+    X, y = problem("hinge", m=sized(500, 1500))
     options = {"lam": 1e-3, "tol": 1e-4, "device": "cuda"}
     bmrm.solve(sp.csr_matrix(X), y, "hinge", **options)
     bmrm.solve(X, y, "logistic", **options)
