@@ -105,6 +105,14 @@ def test_blocks_of_a_data_set_that_stay_are_the_gpus(monkeypatch):
     assert text.endswith("for this test; the CPU computes 7 of 8 blocks that do not fit, rows 576 to 999")
 
 
+@pytest.mark.parametrize(("row", "blocks_of_16"), [(0.1, 14), (1.0, 8), (2.9, 4), (3.1, 0), (100.0, 0)])
+def test_a_pass_is_shared_from_two_eighths_on(monkeypatch, row, blocks_of_16):
+    monkeypatch.setattr(cpu_share, "_time", lambda *of: row)
+    monkeypatch.setattr(cpu_share, "copy_time", lambda gpu, measure: 1.0)
+    work = cpu_share.Pass("auto", "a pass", lambda threads: row)
+    assert cpu_share.count_cpu_blocks(work, 16, 0, 1.0) == blocks_of_16
+
+
 def test_results_that_stay_are_all_of_the_gpu():
     case, X = CASES["covariance"], rows()
     words = case.arguments(np.random.default_rng(3), X)
