@@ -44,8 +44,8 @@ DENSE_ROWS, DENSE_COLUMNS = 1 << 17, 256
 """The size of dense rows whose products are timed: 128 MiB as float32, more than most caches."""
 
 LEAST_SHARE = 2
-"""Eighths from which a pass is shared by its rates: the CPU's work slows the copies, which costs as much as one
-eighth saves (benchmarks/results/both_passes.json)."""
+"""Eighths from which a pass is shared by its rates: the CPU's work slows the copies, which costs as much as
+one eighth saves (benchmarks/results/both_passes.json)."""
 
 BUS_PART = 512
 """The rows whose stream is timed take 1/512 of a device's memory: on one of 80 GB, blocks of 5 MB."""
