@@ -120,7 +120,7 @@ fails(lambda: shard([1], [2], duplicates="error"), DataError, "found the edge fr
 fails(lambda: shard([1], [2], [1e308 * 1.5]), DataError, "expected a finite sum")
 fails(lambda: shard([1], [2], order="given" if rank else "auto"), ParameterError, "order: found auto on one")
 fails(lambda: shard([0], [1], n_nodes=2 if rank else None), ParameterError, "n_nodes: found none on one rank")
-fails(lambda: shard([0], [1], labels=["a", "b" if rank else "c"]), ParameterError, "labels: found others")
+fails(lambda: shard([0], [1], labels=["a", "b" if rank else "c"]), ParameterError, "labels: found different")
 G = shard([1, 2], [2, 3])
 fails(lambda: pagerank(G, 0.5 + 0.1 * rank), ParameterError, "damping: found 0.5 on one rank")
 fails(lambda: pagerank(G, personalization={1 + 4 * rank: 1.0}), ParameterError, "found 5, expected a node")

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from instruction_sets import assert_same_results
 from scipy.special import logsumexp
@@ -126,6 +126,7 @@ def test_the_likelihood_rises_and_is_that_of_the_parameters(kind, start):
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), kind=st.sampled_from(COVARIANCE_TYPES))
+@example(seed=82, kind="spherical")
 def test_a_whole_weight_counts_as_repeated_rows_and_zero_as_none(seed, kind):
     rng = np.random.default_rng(seed)
     X = blobs(rng, 60, 2, 2)
@@ -134,8 +135,10 @@ def test_a_whole_weight_counts_as_repeated_rows_and_zero_as_none(seed, kind):
     model = GaussianMixture(2, covariance_type=kind, tol=0, max_iter=5, init_params="random_from_data")
     weighted = HostMixture(RowSet(X, weights.astype(float)))
     first = model._first(weighted, rng)
-    one, _, _, _ = model._run(weighted, first, np.inf)
-    other, _, _, _ = model._run(HostMixture(RowSet(np.repeat(X, weights, axis=0), None)), first, np.inf)
+    repeated = HostMixture(RowSet(np.repeat(X, weights, axis=0), None))
+    steps = [len(model._run(rows, first, np.inf)[1]) - 1 for rows in (weighted, repeated)]
+    model.max_iter = min(steps)  # near the optimum roundings decide which step is the last
+    one, other = (model._run(rows, first, np.inf)[0] for rows in (weighted, repeated))
     np.testing.assert_allclose(one.weights, other.weights, rtol=1e-7)
     np.testing.assert_allclose(one.means, other.means, rtol=1e-7, atol=1e-7)
     np.testing.assert_allclose(one.covariances, other.covariances, rtol=1e-7, atol=1e-8)

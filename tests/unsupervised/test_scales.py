@@ -107,7 +107,7 @@ def test_given_centres_and_a_callable_are_in_the_units_of_the_user():
         np.testing.assert_array_equal(found.cluster_centers_, np.ldexp([[1.5], [9.5]], -700))
     with pytest.raises(ParameterError, match=r"init: found 1e\+200, expected absolute values"):
         KMeans(1, init=[[1e200]]).fit(np.ones((2, 1)))
-    with pytest.raises(ParameterError, match="init: found centres that float64 does not hold"):
+    with pytest.raises(ParameterError, match="init: found centres that float64 cannot represent"):
         KMeans(1, init=lambda *_: [[1e150]]).fit(X)
     with pytest.raises(ParameterError, match="centers: found"):
         KMeans.of_centers([[1e200]])
