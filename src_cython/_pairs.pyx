@@ -474,7 +474,7 @@ cdef extern from "pairs/neighbours.h" namespace "bmrm" nogil:
         const double* box
         int64_t own
 
-    unique_ptr[CNeighbourSearch] make_neighbour_search(const Sides&, Metric, c_bool) except +
+    unique_ptr[CNeighbourSearch] make_neighbour_search(const Sides&, Metric, c_bool, int) except +
 
 
 METRICS = ("euclidean", "sqeuclidean", "cosine", "manhattan", "chebyshev", "jaccard")
@@ -497,13 +497,16 @@ cdef class NeighbourSearch:
         Whether candidates come from products in low precision, for distances of squares on open axes.
     own : int
         The rows are the points from this one on, none of which is its own neighbour; -1: they are others.
+    threads : int, optional
+        Make the tree; results do not depend on it.
     """
 
     cdef unique_ptr[CNeighbourSearch] impl
     cdef object _owners
     cdef int64_t _rows, _others
 
-    def __cinit__(self, rows, points, box, str metric, *, bint products, int64_t own):
+    def __cinit__(self, rows, points, box, str metric, *, bint products, int64_t own,
+                  threads=None):
         same = rows is points
         points = _input(points, points.shape, "points")
         if points.shape[1] < 1:
@@ -517,10 +520,11 @@ cdef class NeighbourSearch:
         sides.box, sides.own = <const double*>_address(box), own
         if own >= 0 and own + sides.row_count > sides.point_count:
             raise ParameterError(f"own: found {own}, expected the first of {sides.row_count} points")
+        cdef int n_threads = _threads(threads)
         self._owners = rows, points
         self._rows, self._others = sides.row_count, sides.point_count - (own >= 0)
         with nogil:
-            self.impl = make_neighbour_search(sides, which, products)
+            self.impl = make_neighbour_search(sides, which, products, n_threads)
 
     @property
     def tasks(self):

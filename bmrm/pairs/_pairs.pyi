@@ -98,6 +98,7 @@ class NeighbourSearch:
         *,
         products: bool,
         own: int,
+        threads: int | None = None,
     ) -> Self: ...
     @property
     def tasks(self) -> int: ...

@@ -71,7 +71,7 @@ class _Search:
         def on_host() -> Found:
             from bmrm.pairs.neighbours_cpu import HostNeighbours
 
-            return task(HostNeighbours(self.sides))
+            return task(HostNeighbours(self.sides, self.threads))
 
         def on_gpu(number: int) -> tuple[Found, str]:
             from bmrm.pairs.neighbours_gpu import DeviceNeighbours

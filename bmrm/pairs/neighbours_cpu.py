@@ -27,7 +27,8 @@ class HostNeighbours:
     with a proven bound of their errors, whose candidates are decided in float64.
     """
 
-    def __init__(self, sides: Sides) -> None:
+    def __init__(self, sides: Sides, threads: int) -> None:
+        self._threads = threads
         self._rows, points, self._box = sides.measured()
         self._metric, self._one_set = sides.metric, points is None
         self._points = self._rows if points is None else points
@@ -41,6 +42,7 @@ class HostNeighbours:
             self._metric,
             products=self._products_pay(len(rows), radius),
             own=first if self._one_set else -1,
+            threads=self._threads,
         )
 
     def _products_pay(self, rows: int, radius: float) -> bool:

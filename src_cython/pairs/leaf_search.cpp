@@ -11,22 +11,22 @@ constexpr int kMaxBoxAxes = 16;
 /// Leaves of a task if there are boxes: a millisecond.
 constexpr i64 kGroup = 16;
 
-Leaves leaves_of(const double* rows, i64 n, const Sides& sides, Metric metric) {
+Leaves leaves_of(const double* rows, i64 n, const Sides& sides, Metric metric, int threads) {
     const auto axes = static_cast<int>(sides.axes);
     const PlacedPoints points = PlacedPoints::by_rows(rows, n, axes, sides.box);
-    return Leaves(points, axes <= kMaxBoxAxes && metric != Metric::jaccard);
+    return Leaves(points, axes <= kMaxBoxAxes && metric != Metric::jaccard, threads);
 }
 
 }  // namespace
 
-LeafSearch::LeafSearch(const Sides& sides, Metric metric)
+LeafSearch::LeafSearch(const Sides& sides, Metric metric, int threads)
     : metric_(metric),
       measure_(measure_of(metric)),
       own_(sides.own),
-      points_(leaves_of(sides.points, sides.point_count, sides, metric)),
+      points_(leaves_of(sides.points, sides.point_count, sides, metric, threads)),
       other_rows_(sides.same() ? nullptr
                                : std::make_unique<const Leaves>(
-                                     leaves_of(sides.rows, sides.row_count, sides, metric))),
+                                     leaves_of(sides.rows, sides.row_count, sides, metric, threads))),
       periods_(sides.box, sides.box + sides.axes),
       slack_(periods_),
       group_(points_.has_boxes() ? kGroup : 1) {

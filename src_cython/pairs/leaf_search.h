@@ -28,7 +28,7 @@ BMRM_TABLES(LeafKernels, leaf_kernels)
 
 class LeafSearch : public NeighbourSearch {
   public:
-    LeafSearch(const Sides& sides, Metric metric);
+    LeafSearch(const Sides& sides, Metric metric, int threads);
 
     i64 tasks() const override { return (rows().count() + group_ - 1) / group_; }
     void search(i64 first, i64 last, int threads, const Sought& sought,

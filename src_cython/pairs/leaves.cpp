@@ -7,10 +7,10 @@
 
 namespace bmrm {
 
-Leaves::Leaves(const PlacedPoints& points, bool near)
+Leaves::Leaves(const PlacedPoints& points, bool near, int threads)
     : n_(points.points()), axes_(points.axes()), order_(n_), values_(count() * kLeaf * axes_) {
     if (near)
-        order_ = near_order(points, kLeaf, 1);
+        order_ = near_order(points, kLeaf, threads);
     else
         std::iota(order_.begin(), order_.end(), i64{0});
     double* to = values_.get();

@@ -17,7 +17,7 @@ class Leaves {
   public:
     /// With `near`, neighbours are near to each other and each leaf and node has a box; otherwise leaves are
     /// in the order of the points.
-    Leaves(const PlacedPoints& points, bool near);
+    Leaves(const PlacedPoints& points, bool near, int threads);
 
     i64 count() const { return (n_ + kLeaf - 1) / kLeaf; }
     int axes() const { return axes_; }

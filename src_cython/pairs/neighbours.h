@@ -93,7 +93,8 @@ struct Sides {
 
 /// Prepares a search; coordinates outlive it. With `products`, for distances of squares on open axes,
 /// candidates come from products in low precision, if numbers have sizes for that.
-std::unique_ptr<NeighbourSearch> make_neighbour_search(const Sides& sides, Metric metric, bool products);
+std::unique_ptr<NeighbourSearch> make_neighbour_search(const Sides& sides, Metric metric, bool products,
+                                                       int threads);
 
 /// The rows that a thread is searching for, and their results.
 class FoundRows {

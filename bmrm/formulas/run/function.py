@@ -164,7 +164,7 @@ class CompiledFunction:
         sets : dict, optional
             Parameters that are rows too, and stay on GPUs as these do.
         share : Share, default 0
-            The CPU's share in eighths of blocks that do not stay on a GPU; see `bmrm.matrix.gpu.cpu_share`.
+            The CPU's share of blocks that do not stay on a GPU: in eighths, "auto", or None for the default.
 
         Returns
         -------
