@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import report
+from benchmarks.common.cpu_timing import least_seconds
 from benchmarks.pairs.cpu import RADIUS, RADIUS_BINS, all_edges, cube
 from bmrm import pairs
 from bmrm.base.threads import usable_cores
@@ -39,13 +40,6 @@ calls apart, times one = {apart:.2f}
 """
 
 
-def wall(call: Callable[[], Any]) -> float:
-    """Return the wall time of a call in seconds."""
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
 def cores() -> str:
     """Say how many cores this process may use, and how many of them share one with another."""
     found = {
@@ -64,21 +58,19 @@ def measure(what: str, call: Callable[[int], pairs.Histogram]) -> list[dict[str,
     numbers = sorted({usable, *(1 << k for k in range(usable.bit_length()))})
     counts = [call(threads).counts for threads in numbers]
     assert all((found == counts[0]).all() for found in counts)
-    seconds = dict.fromkeys(numbers, float("inf"))
-    apart = float("inf")
+    calls: dict[str, Callable[[], Any]] = {
+        str(threads): lambda threads=threads: call(threads) for threads in numbers
+    }
     with ThreadPoolExecutor(usable) as pool:
-        for _ in range(REPEATS):
-            for threads in numbers:
-                seconds[threads] = min(seconds[threads], wall(lambda threads=threads: call(threads)))
-            apart = min(apart, wall(lambda: list(pool.map(call, [1] * usable))))
-    rates = {usable: usable * seconds[1] / apart}
+        calls["apart"] = lambda: list(pool.map(call, [1] * usable))
+        seconds = least_seconds(calls, REPEATS, time.perf_counter)
     return [
         {
             "what": what,
             "threads": threads,
-            "seconds": seconds[threads],
-            "speedup": seconds[1] / seconds[threads],
-            "apart": rates.get(threads),
+            "seconds": seconds[str(threads)],
+            "speedup": seconds["1"] / seconds[str(threads)],
+            "apart": usable * seconds["1"] / seconds["apart"] if threads == usable else None,
         }
         for threads in numbers
     ]

@@ -46,6 +46,9 @@ OFFSET_BYTES = 8
 SLOTS = 2
 """Blocks on the GPU that do not stay there."""
 
+MEASURED_VALUES = 1 << 23
+"""Number of values of the rows whose pass on the CPU is timed: 32 MiB as float32."""
+
 FREE_SHARE = 0.9
 """Share of the free memory that rows and what passes need may take."""
 
@@ -181,6 +184,13 @@ def blocks_of_cpu(rows: RowSet, gpu: int, each: int, resident: int, work: Pass) 
     streamed, row_bytes = (0 if rows.on_gpu else number - resident), rows.X.nbytes / max(1, rows.here)
     crowded = rows.group is not None and rows.group.cores < usable_cores()
     return min(number - 1, count_cpu_blocks(work, streamed, gpu, row_bytes, crowded=crowded))
+
+
+def sampled_rows(rows: RowSet, cores: int) -> RowSet:
+    """Return other dense rows of the same kind, whose pass on the CPU is timed."""
+    d = rows.shape[1]
+    values = np.random.default_rng(0).random((max(1, MEASURED_VALUES // d), d), np.float32)
+    return RowSet(values.astype(rows.X.dtype, copy=False), threads=cores)
 
 
 class Slots:

@@ -12,13 +12,20 @@ namespace bmrm::BMRM_ISA {
 #endif
 
 struct CandidateLoops {
+    /// The numbers of a tile of points, for the rows of a sweep: of each point what it begins with, less the
+    /// products.
+    BMRM_INLINE static void measure_tile(const float* panel, const float* tile, const float* starts,
+                                         i64 steps, Floats (&sum)[kTilePoints][kGroup]) {
+        for (int j = 0; j < kTilePoints; ++j)
+            for (int v = 0; v < kGroup; ++v) sum[j][v] = all(starts[j]);
+        subtract_products(panel, tile, steps, sum);
+    }
+
     BMRM_TARGET static i64 floats(const float* panel, i64 steps, const float* tiles, const float* starts,
                                   i64 first, i64 last, const float* limits, std::uint64_t* rows) {
         for (i64 t = first; t < last; ++t) {
             Floats sum[kTilePoints][kGroup];
-            for (int j = 0; j < kTilePoints; ++j)
-                for (int v = 0; v < kGroup; ++v) sum[j][v] = all(starts[t * kTilePoints + j]);
-            subtract_products(panel, tiles + t * kTilePoints * steps, steps, sum);
+            measure_tile(panel, tiles + t * kTilePoints * steps, starts + t * kTilePoints, steps, sum);
             LaneBits any = 0;
 #pragma GCC unroll 4
             for (int v = 0; v < kGroup; ++v) {
@@ -49,9 +56,7 @@ struct CandidateLoops {
         i64 t = first;
         for (LaneBits any = 0; t < last; ++t) {
             Floats sum[kTilePoints][kGroup];
-            for (int j = 0; j < kTilePoints; ++j)
-                for (int v = 0; v < kGroup; ++v) sum[j][v] = all(starts[t * kTilePoints + j]);
-            subtract_products(panel, tiles + t * kTilePoints * steps, steps, sum);
+            measure_tile(panel, tiles + t * kTilePoints * steps, starts + t * kTilePoints, steps, sum);
 #pragma GCC unroll 4
             for (int v = 0; v < kGroup; ++v) {
                 const Floats limit = load(limits + v * kLanes);

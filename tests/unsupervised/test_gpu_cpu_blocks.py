@@ -163,8 +163,7 @@ def test_the_share_follows_from_measured_rates(monkeypatch, rows, model):
 
 
 def test_rates_are_measured_once(monkeypatch, rows):
-    for module in ("unsupervised.clusters", "unsupervised.decomposition"):
-        monkeypatch.setattr(f"bmrm.{module}.cpu_rows.MEASURED_VALUES", 1 << 12)
+    monkeypatch.setattr("bmrm.distributed.blocks.MEASURED_VALUES", 1 << 12)
     monkeypatch.setattr("bmrm.matrix.gpu.cpu_share.DENSE_ROWS", 256)
     models = KMeans(3, max_iter=1), GaussianMixture(2, max_iter=1, covariance_type="diag"), PCA(2)
     for model in models:

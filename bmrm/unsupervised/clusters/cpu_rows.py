@@ -12,12 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import Vector
+from bmrm.distributed.blocks import sampled_rows
 from bmrm.distributed.row_set import RowSet
 from bmrm.matrix.gpu.cpu_share import Pass, Share, least_seconds
 from bmrm.unsupervised.clusters.cpu import HostClusters
-
-MEASURED_VALUES = 1 << 23
-"""Number of values of the rows whose pass is timed: 32 MiB as float32."""
 
 
 class CpuValues:
@@ -100,16 +98,15 @@ def cluster_pass(rows: RowSet, clusters: int, share: Share) -> Pass:
     d, dtype = rows.shape[1], rows.X.dtype
 
     def seconds(cores: int) -> float:
-        rng = np.random.default_rng(0)
-        values = rng.random((max(1, MEASURED_VALUES // d), d), np.float32).astype(dtype, copy=False)
-        passes = HostClusters(RowSet(values, threads=cores))
-        centers = rng.random((clusters, d))
+        sample = sampled_rows(rows, cores)
+        passes = HostClusters(sample)
+        centers = np.random.default_rng(1).random((clusters, d))
 
         def assign() -> None:
             passes.reset()
             passes.assign(centers)
 
-        return least_seconds(assign) / len(values)
+        return least_seconds(assign) / sample.here
 
     name = "" if rows.sparse else f"k-means, {clusters} centres, {d} columns, {dtype}"
     return Pass(share, name, seconds)

@@ -5,19 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from bmrm.base.vectors import Vector
+from bmrm.distributed.blocks import sampled_rows
 from bmrm.distributed.row_set import RowSet
 from bmrm.matrix.gpu.cpu_share import Pass, Share, least_seconds
 from bmrm.unsupervised.decomposition.scatter import RowGram
-
-MEASURED_VALUES = 1 << 23
-"""Number of values of the rows whose pass is timed."""
 
 
 class CpuDenseRows:
     """Dense rows in main memory."""
 
     def __init__(self, rows: RowSet) -> None:
-        self._rows = rows
         self._gram = RowGram(rows)
         self.terms = self._gram.terms
 
@@ -25,13 +22,6 @@ class CpuDenseRows:
         """Return the sums of w (x - shift) (x - shift)' and of w (x - shift)."""
         rest, matrix = self._gram.sums(shift)
         return matrix, rest
-
-
-def sampled_rows(rows: RowSet, cores: int) -> RowSet:
-    """Return other rows of the same kind, whose pass is timed."""
-    n, d = max(1, MEASURED_VALUES // rows.shape[1]), rows.shape[1]
-    values = np.random.default_rng(0).random((n, d), np.float32)
-    return RowSet(values.astype(rows.X.dtype, copy=False), threads=cores)
 
 
 def gram_pass(rows: RowSet, share: Share) -> Pass:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import Vector
-from bmrm.distributed.blocks import COLUMN_BYTES, block_rows
+from bmrm.distributed.blocks import COLUMN_BYTES, block_rows, sampled_rows
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DeviceMemoryError
 from bmrm.matrix.gpu.cpu_share import Pass, Share, least_seconds
@@ -21,7 +21,7 @@ from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.matrix.gpu.placement import Placement, with_fall_back
 from bmrm.unsupervised.clusters.gpu import DeviceClusters
 from bmrm.unsupervised.clusters.passes import ClusterPasses
-from bmrm.unsupervised.decomposition.cpu_rows import CpuDenseRows, sampled_rows
+from bmrm.unsupervised.decomposition.cpu_rows import CpuDenseRows
 from bmrm.unsupervised.decomposition.gpu import DeviceGram
 from bmrm.unsupervised.mixtures.cpu import HostMixture
 from bmrm.unsupervised.mixtures.passes import MixturePasses, MixtureSums

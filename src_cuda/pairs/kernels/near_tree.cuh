@@ -100,6 +100,12 @@ struct TreeStack {
     uint32_t* turns;  // how far, and which
 };
 
+// The stack of a lane where nothing else is in shared memory.
+__device__ __forceinline__ TreeStack lane_stack() {
+    double* const shared = dynamic_shared<double>();
+    return {shared + threadIdx.x, reinterpret_cast<uint32_t*>(shared + kTreeLevels * 32) + threadIdx.x};
+}
+
 // Calls use(measured, place) for the points that measure at most `most` to the row of a lane, which may
 // become less by it; all lanes of a warp call it together.
 template <Measure MEASURE, int AXES, class Use>
@@ -193,13 +199,10 @@ __global__ void __launch_bounds__(32)
                   unsigned long long* counts) {
     const int64_t place = int64_t(blockIdx.x) * 32 + threadIdx.x;
     const int64_t at = rows.order[min(place, rows.count - 1)], row = rows.first + at;
-    double* const shared = dynamic_shared<double>() + threadIdx.x;
-    const TreeStack stack = {
-        shared, reinterpret_cast<uint32_t*>(dynamic_shared<double>() + kTreeLevels * 32) + threadIdx.x};
     double x[AXES];
     read_row(s, row, x);
     unsigned long long count = 0;
-    walk_tree<MEASURE>(tree, x, stack, most,
+    walk_tree<MEASURE>(tree, x, lane_stack(), most,
                        [&](double, int64_t p) { count += !s.one_set || !s.is_own(row, tree.numbers[p]); });
     if (place < rows.count) counts[at] = count;
 }
@@ -218,15 +221,12 @@ __global__ void __launch_bounds__(32) list_in_tree(const __grid_constant__ TreeV
                                                    const TreeRows rows, double most, const TreeLists to) {
     const int64_t place = int64_t(blockIdx.x) * 32 + threadIdx.x;
     const int64_t at = rows.order[min(place, rows.count - 1)], row = rows.first + at;
-    double* const shared = dynamic_shared<double>() + threadIdx.x;
-    const TreeStack stack = {
-        shared, reinterpret_cast<uint32_t*>(dynamic_shared<double>() + kTreeLevels * 32) + threadIdx.x};
     double x[AXES];
     read_row(s, row, x);
     int64_t next = to.starts[at] - to.starts[0];
     // Of points that have changed since they were counted some are left out.
     const int64_t end = place < rows.count ? to.starts[at + 1] - to.starts[0] : next;
-    walk_tree<MEASURE>(tree, x, stack, most, [&](double measured, int64_t p) {
+    walk_tree<MEASURE>(tree, x, lane_stack(), most, [&](double measured, int64_t p) {
         const uint32_t point = tree.numbers[p];
         if (next == end || s.is_own(row, point)) return;
         to.keys[next] = uint64_t(at) << 32 | point;
