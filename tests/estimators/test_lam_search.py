@@ -101,7 +101,7 @@ def test_solves_that_have_not_converged_are_counted():
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"cv": ShuffleSplit(3)}, "GridSearchCV takes any"),
+        ({"cv": ShuffleSplit(3, test_size=0.5, random_state=0)}, "GridSearchCV takes any"),
         ({"cv": TimeSeriesSplit(3)}, "GridSearchCV takes any"),
         ({"cv": [(np.arange(100), np.arange(100, 200))]}, "no split tests row 1"),
         ({"cv": 1}, "folds"),
