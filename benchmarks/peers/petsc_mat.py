@@ -28,6 +28,7 @@ import numpy as np
 
 from benchmarks.common import report, shapes
 from benchmarks.common.cpu_timing import least_seconds
+from benchmarks.ranks.scaling_gpu import launcher
 
 SIDE = 1000
 NEAR = {"float32": 1e-6, "float64": 1e-12}
@@ -151,7 +152,7 @@ def work(folder: str, device: str, repeats: int) -> None:
 def measure(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Time one matrix on each number of ranks."""
     rows = []
-    mpiexec = str(Path(sys.executable).with_name("mpiexec"))
+    mpiexec = launcher()
     with tempfile.TemporaryDirectory() as folder:
         save_matrix(name, folder)
         program = [sys.executable, "-m", __spec__.name, "--worker", folder]

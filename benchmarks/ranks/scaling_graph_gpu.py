@@ -14,8 +14,9 @@ exact    an exact step
 begin    what a call does before its first step and after its last one
 end      all scores, in the order of the labels, in each process
 pagerank to a proven error of 1e-8, with all scores in each process; those of one GPU and of several agree;
-         and where a whole call spends its time on the first rank: light and exact steps, scores, and the rest
 hits     to a residual of 1e-8
+
+The results also say where a whole call of either spends its time on the first rank.
 
 Needs CuPy and an mpiexec.
 """
@@ -30,7 +31,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,9 @@ WALKS = 8
 WANTED = {2: 1.6}
 TIMES = ("step", "by NCCL", "bare", "walks", "exact", "begin", "end", "pagerank", "hits")
 
+OF_WALK = ("light_step", "exact_step", "scores")
+OF_PAIR = ("start", "authorities", "hubs", "orthogonalise", "distance", "hub_scores", "authority_scores")
+"""Methods that a call of PageRank and of HITS is made of."""
 
 SECTIONS = """
 ## Graphs over several GPUs
@@ -65,12 +69,10 @@ faster = {faster[@]:.2f}
 """
 
 
-def spent_in(call: Callable[[], Any]) -> dict[str, float]:
-    """Return the seconds of a call within methods of its walk, and the rest."""
-    from bmrm.graph.backends.gpu import GpuWalk
-
-    found = dict.fromkeys(("light_step", "exact_step", "scores"), 0.0)
-    plain = {name: getattr(GpuWalk, name) for name in found}
+def spent_in(call: Callable[[], Any], owner: type, names: Sequence[str]) -> dict[str, float]:
+    """Return the seconds of a call within methods of a class, and the rest."""
+    found = dict.fromkeys(names, 0.0)
+    plain = {name: getattr(owner, name) for name in found}
 
     def timed(name: str) -> Callable[..., Any]:
         def method(*given: Any, **keywords: Any) -> Any:
@@ -82,12 +84,13 @@ def spent_in(call: Callable[[], Any]) -> dict[str, float]:
         return method
 
     for name in plain:
-        setattr(GpuWalk, name, timed(name))
+        setattr(owner, name, timed(name))
     began = time.perf_counter()
-    call()
+    kept = call()
     found["rest"] = time.perf_counter() - began - sum(found.values())
+    del kept
     for name, method in plain.items():
-        setattr(GpuWalk, name, method)
+        setattr(owner, name, method)
     return found
 
 
@@ -105,7 +108,7 @@ def work(options: argparse.Namespace) -> None:
     from bmrm.graph import Graph, GraphShard, hits, pagerank
     from bmrm.graph.backends.base import Restarts
     from bmrm.graph.backends.choose import transitions_of
-    from bmrm.graph.backends.gpu import GpuTransitions
+    from bmrm.graph.backends.gpu import GpuPair, GpuTransitions, GpuWalk
 
     group = Group(world)
 
@@ -116,14 +119,14 @@ def work(options: argparse.Namespace) -> None:
         return GraphShard(tuple(part[share] for part in parts), comm=group, **keywords)
 
     def slowest(call: Callable[[], Any], rounds: int = ROUNDS) -> tuple[float, Any]:
-        times = []
+        times, values = [], []  # results are kept: freeing an old one is no part of a call
         for _ in range(rounds + 1):
             world.Barrier()
             began = time.perf_counter()
-            value = call()
+            values.append(call())
             cupy.cuda.Device().synchronize()
             times.append(world.allreduce(time.perf_counter() - began, op=MPI.MAX))
-        return statistics.median(times[1:]), value
+        return statistics.median(times[1:]), values[-1]
 
     def step_seconds(transitions: Any, columns: int = 1) -> tuple[float, bool]:
         nodes = np.arange(columns)
@@ -180,8 +183,10 @@ def work(options: argparse.Namespace) -> None:
     seconds["pagerank"], found = slowest(lambda: pagerank(graph, DAMPING, tol=TOL, device="cuda"), 3)
     again = pagerank(graph, DAMPING, tol=TOL, device="cuda")
     world.Barrier()
-    of_pagerank = spent_in(lambda: pagerank(graph, DAMPING, tol=TOL, device="cuda"))
+    of_pagerank = spent_in(lambda: pagerank(graph, DAMPING, tol=TOL, device="cuda"), GpuWalk, OF_WALK)
     seconds["hits"], pair = slowest(lambda: hits(graph, tol=TOL, device="cuda"), 3)
+    world.Barrier()
+    of_hits = spent_in(lambda: hits(graph, tol=TOL, device="cuda"), GpuPair, OF_PAIR)
     seconds["walks"], _ = step_seconds(transitions_of(graph, False, "cuda", WALKS)[0], WALKS)
     places = np.arange(graph.n_nodes, dtype=np.int32)
     ring = build((places, np.roll(places, -1)), n_nodes=graph.n_nodes)
@@ -205,6 +210,7 @@ def work(options: argparse.Namespace) -> None:
             "of_ranks": everyones,
             "seconds": seconds,
             "of_pagerank": of_pagerank,
+            "of_hits": of_hits,
             "draw_and_build_seconds": built - began,
             "resident_seconds": uploaded - built,
             "n_iter": found.n_iter,
@@ -261,7 +267,8 @@ def main() -> None:
             )
             for name in TIMES:
                 print(f"  {name:9} {1e6 * row['seconds'][name]:10.0f} us  {row['faster'][name]:5.2f} times")
-            print("  a PageRank: " + ", ".join(f"{k} {1e3 * v:.2f}" for k, v in row["of_pagerank"].items()))
+            for name in ("of_pagerank", "of_hits"):
+                print(f"  {name}: " + ", ".join(f"{k} {1e3 * v:.2f}" for k, v in row[name].items()))
             for number, (nodes, edges, parts) in enumerate(row["of_ranks"]):
                 products = ", ".join(f"{part} {us:.0f} us of {nnz}" for part, (nnz, us) in parts.items())
                 print(f"  rank {number}: {nodes} nodes, {edges} edges; {products}")

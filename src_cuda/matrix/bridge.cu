@@ -123,6 +123,7 @@ std::chrono::steady_clock::time_point Bridge::download(Memory& memory, const voi
         if (first + piece < count) BB_CHECK(cudaEventRecord(come_[k], memory.stream));
     }
     if (event_[DOWNLOADED]) note(memory, DOWNLOADED);
+    touch_pages(target, size_t(count) * 8, threads_);
     auto last = std::chrono::steady_clock::now();
     wait_and_drain(
         count, piece, threads_,

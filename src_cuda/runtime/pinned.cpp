@@ -23,6 +23,7 @@ namespace {
 constexpr int64_t kMinPiece = 1 << 12;  // minimum numbers that a thread takes at a time
 constexpr int64_t kMaxPiece = 1 << 15;  // ... and maximum
 constexpr int64_t kLine = 64;           // bytes of a cache line; no two threads write to the same one
+constexpr size_t kHugePage = 2 << 20;   // bytes
 constexpr int64_t kSent = 1 << 17;      // minimum numbers per copy, except the last
 constexpr int kMaxThreads = 64;
 constexpr auto kAwake = std::chrono::microseconds(300);
@@ -184,6 +185,18 @@ void fill_and_send(int64_t n, int threads, const Range& fill, const Range& send)
         for (; number == 0 && sent < pieces; send_filled()) std::this_thread::yield();
     });
     guard.rethrow();
+}
+
+void touch_pages(void* to, size_t bytes, int threads) {
+    auto* const first = static_cast<unsigned char*>(to);
+    const size_t inside = size_t(-reinterpret_cast<uintptr_t>(to)) % kHugePage;  // the first whole page
+    if (bytes <= inside) return;
+    const int64_t pages = int64_t((bytes - inside - 1) / kHugePage) + 1;
+    std::atomic<int64_t> next{0};
+    Team::get().run(int(std::min<int64_t>(threads, pages)), [&](int) {
+        for (int64_t k; (k = next.fetch_add(1)) < pages;)
+            __atomic_fetch_or(first + inside + size_t(k) * kHugePage, 0, __ATOMIC_RELAXED);
+    });
 }
 
 void wait_and_drain(int64_t n, int64_t piece, int threads, const Range& wait, const Range& drain) {

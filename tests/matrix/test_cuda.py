@@ -421,8 +421,12 @@ def test_the_bridge_carries_every_number(n, threads, dtype):
     numbers = np.random.default_rng(n).standard_normal(n).astype(dtype).astype(np.float64)
     indices = np.arange(n, dtype=np.int32)
     X = Matrix(np.arange(n + 1), indices, np.full(n, 2.0, dtype), (n, n), threads=threads, tune="predict")
-    for _ in range(3):  # the first product of a size chooses where numbers are converted
-        np.testing.assert_array_equal(X.matvec(numbers), 2.0 * numbers)
+    around = np.full(n + 10, -1.0)
+    for start in (1, 2, 9):  # the first product of a size chooses where numbers are converted
+        around[:] = -1.0
+        X.matvec(numbers, around[start : start + n])
+        np.testing.assert_array_equal(around[start : start + n], 2.0 * numbers)
+        assert (np.delete(around, slice(start, start + n)) == -1.0).all()
 
 
 @gpu
