@@ -119,14 +119,15 @@ def work(options: argparse.Namespace) -> None:
         return GraphShard(tuple(part[share] for part in parts), comm=group, **keywords)
 
     def slowest(call: Callable[[], Any], rounds: int = ROUNDS) -> tuple[float, Any]:
-        times, values = [], []  # results are kept: freeing an old one is no part of a call
+        times, value = [], None
         for _ in range(rounds + 1):
             world.Barrier()
             began = time.perf_counter()
-            values.append(call())
+            found = call()
             cupy.cuda.Device().synchronize()
             times.append(world.allreduce(time.perf_counter() - began, op=MPI.MAX))
-        return statistics.median(times[1:]), values[-1]
+            value = found  # frees the result before, which is no part of a call
+        return statistics.median(times[1:]), value
 
     def step_seconds(transitions: Any, columns: int = 1) -> tuple[float, bool]:
         nodes = np.arange(columns)

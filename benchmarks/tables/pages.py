@@ -36,7 +36,7 @@ PAGES = {  # file, title and the results in it, as far as they have been measure
     "products": (
         "Products with a matrix",
         "spmv_cpu choice_cpu spmv_gpu bounds_gpu choice_gpu choice_families over_cpu petsc_bridge petsc_mat "
-        "petsc_mat_gpu",
+        "petsc_mat_ranks_gpu petsc_mat_gpu",
     ),
     "graphs": ("Graphs", "graph graph_gpu graph_peers graph_huge_gpu"),
     "estimators": (

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 DEFAULT_STREAM = 0
 """CUDA's default stream, which PETSc uses unless another one is set (PetscDeviceContext)."""
 
+SCALARS = np.dtype(PETSc.ScalarType)
+
 Operator = Literal["normal", "transposed"]
 
 LIBRARY = ctypes.CDLL(PETSc.__file__)
@@ -77,10 +79,9 @@ def _device_product(matrix: Matrix) -> Callable[[Operator, _Pointer, _Pointer], 
     """Return the product of a matrix on a GPU with vectors on that GPU; None if their type has none."""
     if isinstance(matrix, _cpu.Matrix):
         return None
-    kind = np.dtype(PETSc.ScalarType)
-    if kind == matrix.vector_dtype:
+    if matrix.vector_dtype == SCALARS:
         return matrix.apply
-    return matrix.apply_wide if kind == np.float64 else None
+    return matrix.apply_wide if SCALARS.itemsize == 8 else None
 
 
 def is_on_gpu(vec: PETSc.Vec) -> bool:
@@ -112,7 +113,7 @@ class _Pointer:
         self._address = self._vec.getCUDAHandle(self._mode)
         self.__cuda_array_interface__: dict[str, Any] = {
             "shape": (self._vec.getLocalSize(),),
-            "typestr": np.dtype(PETSc.ScalarType).str,
+            "typestr": SCALARS.str,
             "data": (self._address, self._mode == "r"),
             "version": 2,
         }

@@ -138,12 +138,18 @@ cdef bb_type _type_of(dtype) except *:
 
 cdef void* _device_memory(value, str name, dtype, int64_t size, bint written) except? NULL:
     """Return the address of an array on the device, which must have the expected type and size."""
-    if not hasattr(value, "__cuda_array_interface__"):
+    given = getattr(value, "__cuda_array_interface__", None)
+    if given is None:
         raise ParameterError(f"{name}: found {type(value).__name__}, expected an array on the device")
+    # Of a plain vector nothing more is to be found out: a small product takes less than a `_DeviceArray`.
+    if given["shape"] == (size,) and given["typestr"] == dtype.str and given.get("strides") is None:
+        address, readonly = given["data"]
+        if not (written and readonly):
+            return <void*><size_t>address
     array = _DeviceArray(value, name)
     if array.dtype != dtype or array.size != size:
         raise ParameterError(
-            f"{name}: found {array.size} elements of {array.dtype}, expected {size} of {np.dtype(dtype)}")
+            f"{name}: found {array.size} elements of {array.dtype}, expected {size} of {dtype}")
     if written and array.readonly:
         raise ParameterError(f"{name}: expected an array that may be written")
     return <void*><size_t>array.address

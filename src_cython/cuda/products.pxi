@@ -2,6 +2,7 @@
 
 cdef dict OPERATORS = {"normal": BB_NORMAL, "transposed": BB_TRANSPOSED}
 cdef int MAX_COLUMNS = 32  # of one product with several columns
+cdef object DOUBLES = np.dtype(np.float64)
 
 
 @cython.no_gc_clear
@@ -178,8 +179,8 @@ cdef class _OnDevice(_Products):
         cdef bb_matrix* X = self._get()
         cdef bb_operator which = <bb_operator>_choice(op, OPERATORS, "op")
         sizes = (self._d, self._m) if which == BB_NORMAL else (self._m, self._d)
-        cdef const double* source = <const double*>_device_memory(x, "x", np.float64, sizes[0], False)
-        cdef double* target = <double*>_device_memory(y, "y", np.float64, sizes[1], True)
+        cdef const double* source = <const double*>_device_memory(x, "x", DOUBLES, sizes[0], False)
+        cdef double* target = <double*>_device_memory(y, "y", DOUBLES, sizes[1], True)
         with nogil:
             check(bb_apply_wide(X, which, source, target))
 
