@@ -26,6 +26,9 @@ cdef extern from "cpu/build.h" namespace "bmrm" nogil:
                                     int64_t, int64_t, int64_t, int, TransposePolicy, ColumnOrder) except +
     unique_ptr[CMatrix] make_dense(const void*, int, int64_t, int64_t, int) except +
     int64_t predict_sparse_bytes(int64_t, int64_t, int64_t, int64_t, TransposePolicy)
+    cdef struct RowAdditions:
+        double most, per_entry
+    RowAdditions count_additions "bmrm::row_additions"(int64_t)
     void keys_of_columns(const int64_t*, int64_t, uint64_t*)
     const char* isa_name()
 
@@ -60,6 +63,28 @@ def instruction_set():
     True
     """
     return isa_name().decode()
+
+
+def row_additions(columns):
+    """Return bounds of the additions that a term goes through in a product of sparse rows.
+
+    Parameters
+    ----------
+    columns : int
+        Number of vectors.
+
+    Returns
+    -------
+    most, per_entry : float
+        In a row with L entries a term goes through at most L additions, and at most ``most + per_entry * L``.
+
+    Examples
+    --------
+    >>> row_additions(1), row_additions(8)
+    ((32.0, 0.125), (32.0, 0.25))
+    """
+    cdef RowAdditions found = count_additions(columns)
+    return found.most, found.per_entry
 
 
 include "common/vectors.pxi"

@@ -24,6 +24,7 @@ MAX_UPLOAD_THREADS: int
 """Threads that fill the bus of an H100."""
 
 def instruction_set() -> str: ...
+def row_additions(columns: int) -> tuple[float, float]: ...
 
 class _ResidentMatrix:
     """What the matrices in main memory and on a GPU have in common; it exists in the stubs alone."""

@@ -16,14 +16,14 @@ __global__ void copy_as(const From* from, int64_t n, To* to) {
 
 }  // namespace
 
-HostRows::HostRows(Memory& memory, bb_type type, int64_t first, int64_t rows, int64_t cols,
+HostRows::HostRows(Memory& memory, bb_type type, int64_t first, int64_t rows, int64_t cols, bool transposes,
                    const bb_host_rows& given)
     : memory_(memory), type_(type), first_(first), rows_(rows), cols_(cols), given_(given) {
     BB_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     BB_CHECK(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming));
     BB_CHECK(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming));
     for (const bb_operator op : {BB_NORMAL, BB_TRANSPOSED})  // nothing can be allocated during a capture
-        call_of({op, 1, {0, rows}});
+        if (op == BB_NORMAL || transposes) call_of({op, 1, {0, rows}});
 }
 
 HostRows::~HostRows() {
@@ -45,13 +45,23 @@ HostRows::Call& HostRows::call_of(const Key& key) {
     try {
         call.rows = this;
         call.key = &found->first;
-        call.x = call.in.reserve(std::get<1>(key) * (std::get<0>(key) == BB_NORMAL ? cols_ : rows_));
-        call.y = call.out.reserve(outputs(key));
+        call.x = shared_room(inputs_, std::get<1>(key) * (std::get<0>(key) == BB_NORMAL ? cols_ : rows_));
+        call.y = shared_room(results_, outputs(key));
     } catch (...) {
         calls_.erase(found);
         throw;
     }
     return call;
+}
+
+double* HostRows::shared_room(std::list<PinnedRoom>& rooms, int64_t count) {
+    for (PinnedRoom& room : rooms)
+        if (room.capacity() >= count) return room.reserve(count);
+    return rooms.emplace_back().reserve(count);
+}
+
+void HostRows::check() const {
+    if (failed_) throw Failure(BB_MEMORY, "main memory is full: no room for a product of the CPU's rows");
 }
 
 // Called by the driver, on a thread of its own: it must not call CUDA.
@@ -67,7 +77,7 @@ void HostRows::run(void* of) {
 }
 
 void HostRows::begin(const Key& key, const void* x) {
-    if (failed_) throw Failure(BB_MEMORY, "main memory is full: no room for a product of the CPU's rows");
+    check();
     Call& call = call_of(key);
     const auto& [op, columns, starts] = key;
     const int64_t count = columns * (op == BB_NORMAL ? cols_ : rows_);

@@ -6,6 +6,7 @@
 // the result where it is. Nothing waits for the host, so a product can be captured in a graph.
 #pragma once
 #include <atomic>
+#include <list>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -19,8 +20,8 @@ namespace bmrm {
 
 class HostRows {
   public:
-    // first, rows: which rows of the matrix.
-    HostRows(Memory& memory, bb_type type, int64_t first, int64_t rows, int64_t cols,
+    // first, rows: which rows of the matrix; transposes: whether there will be products X' r.
+    HostRows(Memory& memory, bb_type type, int64_t first, int64_t rows, int64_t cols, bool transposes,
              const bb_host_rows& given);
     ~HostRows();
     HostRows(const HostRows&) = delete;
@@ -29,6 +30,8 @@ class HostRows {
     int64_t first() const { return first_; }
     int64_t end() const { return first_ + rows_; }
 
+    // Throws if main memory was too small for a product that has ended.
+    void check() const;
     // Begins X x for `columns` vectors.
     void begin(const void* x, int columns) { begin({BB_NORMAL, columns, {0, rows_}}, x); }
     // Begins X' r for `columns` vectors; for one also over blocks of these rows, from starts[0] = 0 on.
@@ -47,10 +50,12 @@ class HostRows {
     struct Call {
         HostRows* rows;
         const Key* key;
-        PinnedRoom in, out;
         double *x, *y;
     };
     static void run(void* call);
+    // Room for `count` doubles: products take turns, so that they can share it.  It stays where it is, since
+    // graphs refer to it.
+    static double* shared_room(std::list<PinnedRoom>& rooms, int64_t count);
     Call& call_of(const Key& key);
     int64_t outputs(const Key& key) const;
     void begin(const Key& key, const void* x);
@@ -59,6 +64,7 @@ class HostRows {
     const bb_type type_;
     const int64_t first_, rows_, cols_;
     const bb_host_rows given_;
+    std::list<PinnedRoom> inputs_, results_;
     std::map<Key, Call> calls_;
     const Call* begun_ = nullptr;
     std::atomic<bool> failed_{false};

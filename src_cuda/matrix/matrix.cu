@@ -207,7 +207,8 @@ void bb_matrix::keep_on_host(int count, const bb_host_rows& rows) {
         if ((*at)->end() != at[1]->first)
             throw Failure(BB_INVALID, "blocks for the CPU: expected consecutive rows");
     const int64_t first = (*begin)->first, end = streamed_.back()->end();
-    host_rows_ = std::make_unique<HostRows>(memory, type, first, end - first, cols_, rows);
+    host_rows_ =
+        std::make_unique<HostRows>(memory, type, first, end - first, cols_, options.transpose != 0, rows);
     on_host_ = size_t(count);
     for (auto at = begin; at != streamed_.end(); ++at) {
         PlacedBlock& placed = **at;

@@ -50,6 +50,10 @@ struct bb_matrix {
     void keep_on_host(int count, const bb_host_rows& rows);
 
     void apply(bb_operator op, const void* x, void* y, int columns);
+    // Throws if the CPU had no room for its part of a product that has ended.
+    void check_products() const {
+        if (host_rows_) host_rows_->check();
+    }
     void apply_blocks(const void* r, const int64_t* starts, int blocks, void* y);
     // X' diag(s) X of a dense X, on the host.
     void weighted_gram(const double* s, double* gram);

@@ -16,6 +16,7 @@ class PinnedRoom {
     PinnedRoom(const PinnedRoom&) = delete;
     PinnedRoom& operator=(const PinnedRoom&) = delete;
 
+    int64_t capacity() const { return capacity_; }
     // Returns room for `count` doubles; what was there is lost.
     double* reserve(int64_t count) {
         if (count <= capacity_) return static_cast<double*>(data_);

@@ -121,6 +121,16 @@ std::unique_ptr<Matrix> make_dense(const void* X, int value_bytes, i64 m, i64 d,
     return std::make_unique<DenseMatrix<double>>(m, d, static_cast<const double*>(X), threads);
 }
 
+RowAdditions row_additions(i64 columns) {
+    // Rows of up to kShortRow entries may have one sum. Others have several, each of an equal part of the
+    // entries and up to 3 more, and up to 3 additions join them. Pieces of a long row are summed in this way
+    // too; adding the pieces up takes fewer additions than so many more entries.
+    static_assert(kLoopRow <= kShortRow && kShortRow >= 16 && kPieceEntries >= 64);
+    constexpr int lanes = 8;  // of Pack<8> in `dot`
+    const int sums = columns == 1 ? lanes : columns <= 8 ? kRowSums<8> : kRowSums<32>;
+    return {static_cast<double>(kShortRow), 1.0 / sums};
+}
+
 i64 predict_sparse_bytes(i64 m, i64 d, i64 nnz, i64 value_bytes, TransposePolicy policy) {
     i64 bytes = (m + 1) * 8 + (nnz + kIndexPad) * index_bytes(d) + nnz * value_bytes,
         strips = strips_for(m, d, nnz);

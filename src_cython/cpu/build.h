@@ -26,6 +26,14 @@ std::unique_ptr<Matrix> make_dense(const void* X, int value_bytes, i64 m, i64 d,
 /// The maximum number of bytes of a sparse matrix, with the caller's arrays.
 i64 predict_sparse_bytes(i64 m, i64 d, i64 nnz, i64 value_bytes, TransposePolicy policy);
 
+/// A term of a row with L entries goes through at most `most + per_entry * L` additions.
+struct RowAdditions {
+    double most, per_entry;
+};
+
+/// The additions of X x for so many vectors x, X sparse. Adding a zero is exact and does not count.
+RowAdditions row_additions(i64 columns);
+
 /// Computes the keys of columns with these numbers (entries.h).
 void keys_of_columns(const i64* numbers, i64 count, std::uint64_t* keys);
 

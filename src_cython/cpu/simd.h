@@ -98,6 +98,11 @@ constexpr i64 kWidth[kWidths] = {2, 4, 8, 16, 24, 32};
 /// Rows that are packed together, feature by feature, for products with rows of other sets (panels.h).
 constexpr i64 kPanelRows = 64;
 
+/// Sums of a row with so many columns, to which its entries are added in turn: they hide the latency of an
+/// addition, as far as there are registers.
+template <int W>
+constexpr int kRowSums = W <= 8 ? 4 : 2;
+
 /// Number of rows that are padded to such a width at a time.
 constexpr i64 kPaddedRows = 64;
 

@@ -262,8 +262,7 @@ struct Sparse {
         const I* idx = static_cast<const I*>(indices);
         const V* val = static_cast<const V*>(values);
         for (i64 i = begin; i < end; ++i) {
-            // Several sums hide the latency of an addition, as far as there are registers.
-            constexpr int sums = W <= 8 ? 4 : 2;
+            constexpr int sums = kRowSums<W>;
             Pack<W> sum[sums], row;
             for (int n = 0; n < sums; ++n) sum[n].clear();
             if (add) sum[0].read(out + i * W);

@@ -300,7 +300,8 @@ cdef class Matrix(_Described):
             self._host_matrices = [self._sparse_on_host(X, found[blocks[0]].first, last.first + last.rows)]
         self._host_rows.reset(new _ConsecutiveRows(self._d))
         for each in self._host_matrices:
-            each._get().build_transpose()
+            if self._transpose:
+                each._get().build_transpose()
             self._host_rows.get().add(each._get(), each._m)
         rows.matrices, rows.product = self._host_rows.get(), _multiply_rows
         with nogil:

@@ -13,7 +13,7 @@ from instruction_sets import assert_same_results
 
 from bmrm.errors import DataError, ParameterError
 from bmrm.matrix import _cpu
-from bmrm.matrix._cpu import Matrix, instruction_set
+from bmrm.matrix._cpu import Matrix, instruction_set, row_additions
 
 VALUES = (np.float32, np.float64, None)
 THREADS = (1, 2, 3, 5)
@@ -704,11 +704,34 @@ def test_weighted_gram_reports_its_work_and_checks_shapes():
             call()
 
 
+@pytest.mark.parametrize("columns", [1, 2, 8, 9, 32])
+@pytest.mark.parametrize("ones", [False, True])
+def test_products_have_no_more_additions_than_are_counted(columns, ones):
+    """Terms of a little more than half a unit are rounded up whenever one is added to the first term."""
+    lengths = np.array([*range(1, 70), 1000, 70_000, 150_000])
+    indptr = np.concatenate(([0], np.cumsum(lengths)))
+    X = Matrix(
+        indptr,
+        np.concatenate([np.arange(length) for length in lengths]),
+        None if ones else np.full(indptr[-1], 2.0),
+        (len(lengths), lengths.max()),
+        by_popularity=False,
+    )
+    x, small = np.ones((X.shape[1], columns)), 2.0**-53 * (1 + 2.0**-10)
+    x[1:] = small
+    found = X.matvec(x[:, 0])[:, None] if columns == 1 else X.matmat(x)
+    true = (1 if ones else 2) * (1 + (lengths - 1) * np.longdouble(small))
+    wrong = np.abs(found / true[:, None] - 1) / 2.0**-53
+    most, per_entry = row_additions(columns)
+    assert (wrong <= 1.01 * np.minimum(lengths, most + per_entry * lengths)[:, None]).all()
+    assert (wrong[-3:-1] >= 0.9 * per_entry * lengths[-3:-1, None]).all()
+
+
 @pytest.mark.parametrize("lower", ["avx2", "baseline"])
 def test_narrower_instruction_sets_give_the_same_results(lower):
     program = """
 import numpy as np
-from bmrm.matrix._cpu import Matrix, instruction_set
+from bmrm.matrix._cpu import Matrix, instruction_set, row_additions
 rng = np.random.default_rng(3)
 A = rng.standard_normal((200, 301)) * (rng.random((200, 301)) < 0.3)
 rows, columns = np.nonzero(A)

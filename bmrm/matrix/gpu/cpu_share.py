@@ -56,6 +56,9 @@ BUS_RATIO = 4
 BUS_SPARE = 1 << 20
 """Bytes for the vectors of their product."""
 
+VECTOR_BYTES = 2 * 8
+"""Of an entry of a vector for sparse rows: pinned, and in the order and width of the CPU's kernels."""
+
 REPEATS = 3
 
 
@@ -77,8 +80,19 @@ def parse_share(share: Any) -> Share:
     return int(eighths)
 
 
-def share_with_cpu(matrix: Any, X: Any, share: Share) -> None:
-    """Keep rows of a matrix on a GPU for the CPU, if some stream; ``share`` is that of `parse_share`."""
+def share_with_cpu(matrix: Any, X: Any, share: Share, columns: int = 1) -> None:
+    """Keep rows of a matrix on a GPU for the CPU, if some stream.
+
+    Parameters
+    ----------
+    matrix : bmrm.matrix._cuda.Matrix
+    X : Csr or ndarray
+        What it was made of.
+    share : Share
+        That of `parse_share`.
+    columns : int, default 1
+        Largest number of vectors of a product.
+    """
     if share == 0 or not matrix.host_bytes:
         return
     blocks = [block for block in matrix.row_blocks if block["streams"]]
@@ -91,7 +105,9 @@ def share_with_cpu(matrix: Any, X: Any, share: Share) -> None:
     if isinstance(X, Csr):
         rows, stored = (sum(block[of] for block in blocks[-count:]) for of in ("rows", "nnz"))
         value_bytes = 0 if matrix.dtype is None else matrix.dtype.itemsize
-        needed = _cpu.Matrix.predict_bytes(rows, matrix.shape[1], stored, value_bytes)
+        transpose = None if matrix.has_transpose else False
+        needed = _cpu.Matrix.predict_bytes(rows, matrix.shape[1], stored, value_bytes, transpose=transpose)
+        needed += columns * VECTOR_BYTES * (rows + matrix.shape[1])
         require_memory(needed, "the rows of the CPU", "cpu_share=0 leaves it none")
     matrix.keep_on_host(count, X.on_host() if isinstance(X, Csr) else None)
     log.info("%s", split_text(matrix))
