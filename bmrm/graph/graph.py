@@ -413,7 +413,7 @@ class Graph:
             targets, self._sources, weights, None, self.n_nodes, "keep", False, self.threads
         )
 
-    def resident(self, key: Any, build: Any, limit: int | None = None) -> Any:
+    def resident(self, key: Any, build: Any, limit: int | None = None, share: Any = None) -> Any:
         """Return what ``build()`` makes, and remember it under a key.
 
         Parameters
@@ -421,16 +421,19 @@ class Graph:
         key : hashable
         build : callable
         limit : int, optional
-            Bytes of memory. What was made within another limit is forgotten first.
+            Bytes of memory.
+        share : Share, optional
+            The CPU's share of what does not fit. What was made with another limit or share is forgotten
+            first.
 
         Returns
         -------
         object
         """
-        if key in self._resident and self._resident[key][1] != limit:
+        if key in self._resident and self._resident[key][1:] != (limit, share):
             del self._resident[key]
         if key not in self._resident:
-            self._resident[key] = build(), limit
+            self._resident[key] = build(), limit, share
         return self._resident[key][0]
 
     def to_scipy(self) -> Any:

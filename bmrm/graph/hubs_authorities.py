@@ -32,6 +32,7 @@ from bmrm.graph.graph import Graph
 from bmrm.graph.keywords import suggesting
 from bmrm.graph.page_rank import check_limits, require_room, uses_weights
 from bmrm.graph.results import NO_WORK, Hits
+from bmrm.matrix.gpu.cpu_share import parse_share
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.matrix.gpu.memory import parse_memory_size
 from bmrm.matrix.gpu.placement import Placement
@@ -54,6 +55,7 @@ def hits(
     max_time: float = math.inf,
     device: str = "auto",
     gpu_mem: int | str | None = None,
+    cpu_share: float | str | None = None,
 ) -> Hits:
     """Compute hubs and authorities.
 
@@ -71,6 +73,7 @@ def hits(
         Seconds.
     device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
     gpu_mem : int or str, optional
+    cpu_share : float or "auto", optional
         As in `pagerank`.
 
     Returns
@@ -105,7 +108,7 @@ def hits(
         with peers.together():
             check_limits(tol, max_iter, max_time)
             parse_device(device)
-            limit = parse_memory_size(gpu_mem)
+            limit, share = parse_memory_size(gpu_mem), parse_share(cpu_share)
             weighs = uses_weights(weighted, graph)
         peers.check_alike({"weighted": weighs, "tol": tol, "max_iter": max_iter, "gpu_mem": limit})
         if not has_edges(graph, weighs):
@@ -113,7 +116,7 @@ def hits(
             alone, nowhere = partial(bool, graph.n_nodes <= 1), Placement(None, NO_WORK)
             return Hits(even, even, graph.labels, 0.0, 0.0, 0.0, 0.0, "converged", 0, 0, 0.0, nowhere, alone)
         require_room(graph, "HITS")
-        pair, placement = pair_of(graph, weighs, device, limit)
+        pair, placement = pair_of(graph, weighs, device, limit, share)
         found = golub_kahan(pair, tol, max_iter, began + max_time)
         hubs = pair.hub_scores(found.hubs)
         authorities = pair.authority_scores(found.authorities)

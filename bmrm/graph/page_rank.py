@@ -20,6 +20,7 @@ from bmrm.graph.keywords import suggesting
 from bmrm.graph.restart import SHARE_ERROR, restart_vector
 from bmrm.graph.results import NO_WORK, Ranking
 from bmrm.io.edges import ADVICE
+from bmrm.matrix.gpu.cpu_share import parse_share
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.matrix.gpu.memory import parse_memory_size
 from bmrm.matrix.gpu.placement import Placement
@@ -48,6 +49,7 @@ def pagerank(
     method: str = "auto",
     device: str = "auto",
     gpu_mem: int | str | None = None,
+    cpu_share: float | str | None = None,
     callback: Callback | None = None,
 ) -> Ranking:
     """Compute PageRank, ``x = d (P' x + m u) + (1 - d) v``, to an error that is proven.
@@ -87,6 +89,9 @@ def pagerank(
     gpu_mem : int or str, optional
         Device memory to use, in bytes or as "8G" or "500M"; edges that do not fit stream from main memory.
         Default: what is free.
+    cpu_share : float or "auto", optional
+        The CPU's share, in eighths, of the edges that do not fit on the GPU: it computes with them in main
+        memory at the same time (docs/graph.md). None by default, and with "auto".
     callback : callable, optional
         Called with a `Progress` after each iteration; a true return value ends with status "interrupted".
 
@@ -123,7 +128,7 @@ def pagerank(
     with peers.guarded():
         with peers.together():
             parse_device(device)
-            limit = parse_memory_size(gpu_mem)
+            limit, share = parse_memory_size(gpu_mem), parse_share(cpu_share)
             goal = make_goal(tol, top, max_iter, max_time, method, callback, damping)
             v = restart_vector("personalization", personalization, graph, missing)
             u = restart_vector("dangling", dangling, graph, missing)
@@ -144,7 +149,7 @@ def pagerank(
             nowhere = Placement(None, NO_WORK)
             return Ranking(np.zeros(0), graph.labels, 0.0, 0.0, "converged", 0, 0, 0.0, 0.0, nowhere)
         require_room(graph, "pagerank")
-        transitions, placement = transitions_of(graph, weighs, device, limit=limit)
+        transitions, placement = transitions_of(graph, weighs, device, limit=limit, share=share)
         walk = transitions.walk(damping, Restarts(vector=v, dangling=u, relative_error=SHARE_ERROR))
         run = FixedPoint(walk, damping, goal, lambda at, slot, columns, _: at.scores(slot, columns), first)
         found = run.run()[0]

@@ -23,6 +23,7 @@ from bmrm.graph.keywords import suggesting
 from bmrm.graph.page_rank import make_goal, require_room, uses_weights
 from bmrm.graph.restart import SHARE_ERROR, restart_vector
 from bmrm.graph.results import Walks, proven_ranks
+from bmrm.matrix.gpu.cpu_share import parse_share
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.matrix.gpu.memory import parse_memory_size
 from bmrm.matrix.gpu.placement import Placement
@@ -50,6 +51,7 @@ def random_walk(
     method: str = "auto",
     device: str = "auto",
     gpu_mem: int | str | None = None,
+    cpu_share: float | str | None = None,
     callback: Callback | None = None,
 ) -> Walks:
     """Compute random walks with restart: the share of its time that a walk from a query spends at each node.
@@ -74,7 +76,7 @@ def random_walk(
         if there is room for their vectors.
     dangling : dict, series of pandas or array_like, optional
         Where dangling nodes send their share. Default: back to the query.
-    weighted, tol, missing, max_iter, max_time, method, device, gpu_mem, callback
+    weighted, tol, missing, max_iter, max_time, method, device, gpu_mem, cpu_share, callback
         As in `pagerank`; ``tol`` and ``max_iter`` hold for each query.
 
     Returns
@@ -109,7 +111,7 @@ def random_walk(
     with peers.guarded():
         with peers.together():
             parse_device(device)
-            limit = parse_memory_size(gpu_mem)
+            limit, share = parse_memory_size(gpu_mem), parse_share(cpu_share)
             goal = make_goal(tol, top, max_iter, max_time, method, callback, damping)
             both_ways = arguments.flag("undirected", undirected)
             if batch is not None and not 1 <= arguments.integer("batch", batch) <= MAX_BATCH:
@@ -132,7 +134,7 @@ def random_walk(
         graph = graph.undirected() if both_ways else graph
         require_room(graph, "random walks", min(batch or HOST_BATCH, len(starts)))
         weighs = weighs and graph.weighted
-        transitions, placement = transitions_of(graph, weighs, device, len(starts), limit, batch)
+        transitions, placement = transitions_of(graph, weighs, device, len(starts), limit, batch, share)
         size = transitions.batch if batch is None else batch
         outcomes, everything, n_products = _run_in_batches(
             transitions, starts, u, size, damping, goal, began + max_time

@@ -100,6 +100,7 @@ struct bb_basis {
             const NextLaunch launch(blocks_for(n), 256, 0, stream(), false);
             launch(divide_vector, to, left, n);
         }
+        check_products();
         return left;
     }
 
@@ -112,7 +113,9 @@ struct bb_basis {
     double distance(const double* vector, double factor, const double* other) {
         pass()(measure_distance, vector, factor, other, n, partial_.data());
         finish(1, nullptr, 0, &after_);
-        return std::sqrt(after_.wait(peers.letters())[0]);
+        const double length = std::sqrt(after_.wait(peers.letters())[0]);
+        check_products();
+        return length;
     }
 
     // On the device, since passes of the host over millions of nodes take longer than the process.
@@ -140,6 +143,10 @@ struct bb_basis {
 
   private:
     cudaStream_t stream() const { return memory.stream; }
+    void check_products() const {
+        for (const bb_matrix* each : {matrix, by_source})
+            if (each) each->check_products();
+    }
     NextLaunch pass() const { return NextLaunch(unsigned(blocks_), kPassThreads, 0, stream(), false); }
 
     // Adds up the sums of the last pass; as for Peers::finish.

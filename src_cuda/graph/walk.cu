@@ -312,6 +312,7 @@ void bb_walk::light(const bb_light_step& step, double* norms) {
         ahead_.from = step.into;
     }
     std::copy_n(box.wait(stream()), columns_, norms);
+    nodes->exact->check_products();
 }
 
 void bb_walk::exact(int32_t number, int32_t into, double* sums) {
@@ -347,6 +348,7 @@ void bb_walk::exact(int32_t number, int32_t into, double* sums) {
     correction_ = residual;
     slot(into) = residual;
     std::copy_n(mail_->answers.wait(nodes->peers.letters()), 5 * columns_, sums);
+    nodes->exact->check_products();
 }
 
 void bb_walk::products(const int32_t* images, const int32_t* points, int32_t count, double* out) {

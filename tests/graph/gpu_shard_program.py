@@ -164,6 +164,21 @@ for limit in (None, vectors + both - 1):
 np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-4)
 np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-7)
 
+# Some of what streams is the CPU's, of each rank its own rows.
+dense = pair(tuple(rng.integers(0, n, (2, 120 * n))), n_nodes=n)[1]
+exact = group.everyones(gpu.format_bytes(GpuTransitions(dense, False, device)._edges, np.float64))[0]
+basis = 8 * transitions.n_own * gpu.MAX_BASIS_VECTORS + gpu.BASIS_NODE_BYTES * n
+for run, limit in ((pagerank, vectors + exact * 3 // 4), (hits, basis + exact * 3 // 2)):
+    alone, both = (run(dense, device="cuda", gpu_mem=limit, cpu_share=share) for share in (0, 0.5))
+    assert "the CPU computes" in both.placement.reason
+    assert "the CPU computes" not in alone.placement.reason
+    if run is pagerank:
+        assert np.abs(alone.scores - both.scores).sum() <= alone.error_bound + both.error_bound
+        same(both.scores, both.error_bound)
+    else:
+        np.testing.assert_allclose(both.hubs, alone.hubs, atol=1e-7)
+        same(both.hubs, both.authorities)
+
 # A failure of one rank is raised on all; graphs without nodes on some rank stay on the CPU.
 with pytest.raises(DeviceMemoryError, match="too little"):
     GpuTransitions(shared, True, device, None if rank else 1000).resident(1)

@@ -2,9 +2,10 @@
 
 P' is resident twice, in float32 for light steps and in float64 for exact ones, if there is room. Else it is
 on the device once, in float64, and light steps convert their vectors: of a graph without weights both types
-have the same bytes. What of it does not fit streams from main memory, once per product. Nothing but sums
-leaves the device until the end: l1 norms, inner products for Anderson's method, the largest scores.
-``src_cuda/graph/device_walk.h`` says how a step is queued before the host asks for it.
+have the same bytes. What of it does not fit streams from main memory, once per product; the CPU
+can have a share of that (`bmrm.matrix.gpu.cpu_share`). Nothing but sums leaves the device until the end: l1
+norms, inner products for Anderson's method, the largest scores. ``src_cuda/graph/device_walk.h`` says how a
+step is queued before the host asks for it.
 
 A process of several has the rows of its own nodes. For light steps they are two matrices, of the edges from
 own nodes and from others: the product with the first runs while the messages of other nodes arrive
@@ -27,6 +28,8 @@ there a_i <= A + B L with numbers of the kernel (``src_cuda/formats/kernels``):
 Several vectors are multiplied by the plan ``split``: a warp adds pieces of up to 256 terms, 5 additions join
 the sums of its threads, and the pieces of a row are added one after another: A = 256 + 8, B = 1 / 256. FMA
 instructions round less often than this counts.
+
+Of rows whose products the CPU computes `bmrm.matrix._cpu.row_additions` has A and B.
 """
 
 from __future__ import annotations
@@ -51,7 +54,9 @@ from bmrm.graph.backends.host import (
 from bmrm.graph.device_edges import Shares
 from bmrm.graph.graph import Graph
 from bmrm.io.csr import Csr
+from bmrm.matrix import _cpu
 from bmrm.matrix._cpu import PARTIAL_THREADS, PIECE_NONZEROS, SPLIT_NONZEROS
+from bmrm.matrix.gpu.cpu_share import Share, share_with_cpu, split_text
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.matrix.gpu.memory import (
     MemoryPlan,
@@ -106,8 +111,13 @@ def row_additions(plan: dict[str, Any], columns: int) -> RowAdditions:
 
 
 def additions_of(matrix: _cuda.Matrix, columns: int) -> RowAdditions:
-    """Return the additions of a matrix, whose blocks of rows may have different kernels."""
-    found = [row_additions(block["normal"], columns) for block in matrix.report()["blocks"]]
+    """Return the additions of a matrix, whose blocks of rows may have different kernels, or be the CPU's."""
+    found = [
+        RowAdditions(*_cpu.row_additions(columns))
+        if block["on_host"]
+        else row_additions(block["normal"], columns)
+        for block in matrix.row_blocks
+    ]
     return RowAdditions(max(each.most for each in found), max(each.per_entry for each in found))
 
 
@@ -121,19 +131,27 @@ def upload(
     transpose: bool = False,
     limit: int | None = None,
     tune: str = "best",
+    share: Share = 0,
+    columns: int = 1,
+    threads: int | None = None,
 ) -> _cuda.Matrix:
-    """Put a matrix on a device; ``spare`` are the bytes that are left for vectors, of at most ``limit``."""
+    """Put a matrix on a device.
+
+    ``spare`` are the bytes that are left for vectors, of at most ``limit``. The CPU has a ``share`` of what
+    streams, whose products with up to ``columns`` vectors it computes with ``threads``.
+    """
     cuda = import_cuda()
     shares: Any = X.data
     if isinstance(shares, Shares):
         X = X._replace(data=shares.of_type(dtype))
     options: dict[str, Any] = {"dtype": np.dtype(dtype), "device": device, "spare": spare}
-    options |= {"transpose": transpose, "memory_limit": limit, "tune": tune}
+    options |= {"transpose": transpose, "memory_limit": limit, "tune": tune, "threads": threads}
     if plan is not None:
         options["plan"] = plan
         matrix: _cuda.Matrix = cuda.Matrix(*X, **options)
     else:
         matrix = build_with_known_plans(cuda, X, np.dtype(dtype), cuda.device_info(device)["name"], options)
+    share_with_cpu(matrix, X, share, columns)
     if isinstance(shares, Shares):
         shares.forget()
     return matrix
@@ -188,6 +206,7 @@ class DeviceTransitions(NamedTuple):
 
     nodes: _cuda.Nodes
     additions: RowAdditions
+    split: str  # which rows are the CPU's, as `split_text` says it
 
 
 class GpuTransitions:
@@ -202,10 +221,19 @@ class GpuTransitions:
     device : int, default 0
     limit : int, optional
         Bytes of device memory that may be used; default: what is free.
+    share : Share, default 0
+        The CPU's share of rows that do not fit; see `bmrm.matrix.gpu.cpu_share.parse_share`.
     """
 
-    def __init__(self, graph: Graph, weighted: bool, device: int = 0, limit: int | None = None) -> None:
-        self.graph, self.n = graph, graph.n_nodes
+    def __init__(
+        self,
+        graph: Graph,
+        weighted: bool,
+        device: int = 0,
+        limit: int | None = None,
+        share: Share = 0,
+    ) -> None:
+        self.graph, self.n, self._share = graph, graph.n_nodes, share
         if limit is not None:
             graph.leave_gpu()  # the limit is for matrix and vectors, so edges take nothing besides
         self._weighted, self._device, self._limit = weighted, device, limit
@@ -280,14 +308,24 @@ class GpuTransitions:
         else:
             plan_one_matrix(exact_bytes, spare, left + spare + exact_bytes, min_resident)
             limit = self._limit
-        exact = upload(self._edges, self._device, np.float64, spare, plan=plan, limit=limit)
+        exact = upload(
+            self._edges,
+            self._device,
+            np.float64,
+            spare,
+            plan=plan,
+            limit=limit,
+            share=self._share,
+            columns=columns,
+            threads=self.graph.threads,
+        )
         beside = next((other.nodes for other in self._residents.values()), None)
         lengths = np.diff(self._edges.indptr)
         all_places = self.graph.places if self.graph.peers.size > 1 else None
         nodes = import_cuda().Nodes(
             *light, exact, lengths, self._scale, self._places, beside, self._shared, all_places
         )
-        return DeviceTransitions(nodes, additions_of(exact, columns))
+        return DeviceTransitions(nodes, additions_of(exact, columns), split_text(exact))
 
 
 def own_numbers(graph: Graph) -> tuple[Indices, NDArray[Any] | None]:
@@ -442,6 +480,7 @@ class GpuPair:
         device: int = 0,
         limit: int | None = None,
         min_resident: float = 0.0,
+        share: Share = 0,
     ) -> None:
         if limit is not None:
             graph.leave_gpu()
@@ -464,10 +503,20 @@ class GpuPair:
             # The first of two leaves the other its share.
             spares = [spare] if transpose else [spare + (plan.total - spare) // 2, spare]
             found = [
-                upload(X, device, np.float64, left, transpose=transpose, limit=limit)
+                upload(
+                    X,
+                    device,
+                    np.float64,
+                    left,
+                    transpose=transpose,
+                    limit=limit,
+                    share=share,
+                    threads=graph.threads,
+                )
                 for X, left in zip(matrices, spares, strict=True)
             ]
             self.matrix = found[0]
+            self.split = "; ".join(text for each in found if (text := split_text(each)))
             self._basis: _cuda.Basis = import_cuda().Basis(*found, shared=shared, places=graph.places)
 
     @property
