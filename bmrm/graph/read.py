@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from bmrm.base.arguments import flag
 from bmrm.base.host_memory import require_memory
-from bmrm.errors import DataError, HostMemoryError, ParameterError
+from bmrm.errors import DataError, DeviceMemoryError, HostMemoryError, ParameterError
 from bmrm.graph.edge_list import EdgeList
 from bmrm.graph.edges import IdList, Reading, from_arrays, from_arrow, from_matrix, import_pyarrow
 from bmrm.graph.graph import Graph
@@ -23,6 +24,8 @@ from bmrm.io.edge_data import Edges
 from bmrm.io.edges import LabelKind, check_edge_options, ends_in_returns, read_edges
 from bmrm.io.formats import detect_format, format_of
 from bmrm.io.sources import open_source
+
+log = logging.getLogger("bmrm")
 
 FORMATS = ("auto", "edges", "mtx", "npz", "npy", "metis", "parquet", "arrow")
 _SUFFIXES = {".metis": "metis", ".graph": "metis", ".mtx": "mtx"}
@@ -86,7 +89,8 @@ def read_graph(
         Ranks over which the graph is distributed. Each parses its part of plain edge text. Other files are
         read by rank 0, which then needs memory for all edges, and sends them to the others.
     device, gpu_mem
-        As for `Graph`; the parts of ranks are built on their CPUs.
+        As for `Graph`. If the GPU has too little memory to build the graph, the CPU does; the parts of ranks
+        are built on their CPUs.
 
     Returns
     -------
@@ -127,7 +131,11 @@ def read_graph(
     kind = _detect(path, format)
     how = Reading(weights=weights, columns=columns)
     edges = _read_edges(path, kind, labels, how, threads, cache=cache)
-    graph = Graph(edges, **options, device=device, gpu_mem=gpu_mem)
+    try:
+        graph = Graph(edges, **options, device=device, gpu_mem=gpu_mem)
+    except DeviceMemoryError as error:  # scores need less memory there, and stream
+        log.info("%s: using the CPU for that", error)
+        graph = Graph(edges, **options, device="cpu")
     if directed is None and edges.directed is None:
         graph.notes += note_of_direction(graph)
     return graph

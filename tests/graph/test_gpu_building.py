@@ -239,6 +239,14 @@ def test_auto_builds_large_graphs_on_a_gpu_if_they_fit(monkeypatch, recwarn):
     np.testing.assert_array_equal(found.edges_by_target[1], fallen.edges_by_target[1])
 
 
+def test_a_file_whose_graph_has_no_room_there_is_built_in_main_memory(tmp_path):
+    path = tmp_path / "edges"
+    np.savetxt(path, np.random.default_rng(3).integers(0, 50, (400, 2)), "%d")
+    for limit, there in ((None, 0), (1000, None)):
+        found = read_graph(path, device="cuda", gpu_mem=limit)
+        assert (found.placement.gpu, found.n_nodes) == (there, 50)
+
+
 def test_memory_that_ends_while_a_graph_is_built(monkeypatch):
     edges = listed(12)
     monkeypatch.setattr(work, "WORTH_A_GPU", 100)
