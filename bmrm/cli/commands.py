@@ -511,6 +511,9 @@ GRAPH = Command(
             Option("--plot", "pagerank, hits: draw scores by rank and by in-degree", "FILE"),
             *MACHINE,
             GPU_MEM._replace(help="GPU memory to use, such as 8G; other edges are streamed (default: all)"),
+            CPU_SHARE._replace(
+                help="share of the streamed edges that the CPU takes, in eighths, such as 0.5 (default: none)"
+            ),
             Option("--dry-run", "predict the memory that the task takes, and end", kind="flag"),
             *NO_PROGRESS,
         )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bmrm.graph.fixed_point import IterationProgress
     from bmrm.graph.graph import Graph
     from bmrm.graph.memory import GraphSize
+    from bmrm.matrix.gpu.placement import Placement
 
 PROGRAM = "bmrm-graph"
 _EXITS = {"converged": Exit.OK, "interrupted": Exit.INTERRUPTED}
@@ -128,7 +129,7 @@ def _check_alike(options: argparse.Namespace, group: Group) -> None:
 
     if options.cache:
         raise ParameterError("--cache: only without MPI; start the command without mpiexec")
-    may_differ = ("threads", "json", "quiet", "verbose")
+    may_differ = ("cpu_share", "threads", "json", "quiet", "verbose")
     shared = {name: value for name, value in vars(options).items() if name not in may_differ}
     check_alike(group, {name.replace("_", "-"): value for name, value in shared.items()}, "--")
 
@@ -192,6 +193,7 @@ def _limits(options: argparse.Namespace) -> dict[str, Any]:
         "max_time": options.max_time,
         "device": options.device,
         "gpu_mem": options.gpu_mem,
+        "cpu_share": options.cpu_share,
     }
     return found if options.max_iter is None else found | {"max_iter": options.max_iter}
 
@@ -226,7 +228,7 @@ def _rank(options: argparse.Namespace, found: Graph, group: Group | None) -> int
                 **_facts(
                     ranking, "error_bound", "residual", "proven", "n_iter", "n_products", "status", "seconds"
                 ),
-                "device": ranking.placement.device,
+                **_place(ranking.placement),
                 "nodes": found.n_nodes,
                 "edges": found.n_edges,
                 "notes": found.notes,
@@ -280,7 +282,7 @@ def _walk(options: argparse.Namespace, found: Graph, group: Group | None) -> int
         print_json(
             {
                 "queries": each,
-                "device": walks.placement.device,
+                **_place(walks.placement),
                 "notes": found.notes,
                 "n_products": walks.n_products,
                 "seconds": walks.seconds,
@@ -309,7 +311,7 @@ def _hits(options: argparse.Namespace, found: Graph, group: Group | None) -> int
     sides = [scores.top(options.top, what) for what in ("authorities", "hubs")]
     if options.json:
         names = "singular_value", "gap", "residual", "error_estimate", "unique", "n_iter", "status", "seconds"
-        facts = {**_facts(scores, *names), "device": scores.placement.device, "notes": found.notes}
+        facts = {**_facts(scores, *names), **_place(scores.placement), "notes": found.notes}
         print_json({**facts, "authorities": sides[0], "hubs": sides[1]})
     else:
         rows = [
@@ -438,6 +440,10 @@ def _facts(result: Any, *names: str) -> dict[str, Any]:
     return {
         key: finite_or_none(value) if isinstance(value, float) else value for key, value in values.items()
     }
+
+
+def _place(placement: Placement) -> dict[str, Any]:
+    return {"device": placement.device, "placement": placement.reason}
 
 
 def _print_table(top: list[tuple[Any, float]], bound: float, proven: int) -> None:

@@ -5,11 +5,12 @@ import json
 import numpy as np
 import pytest
 from conftest import caller
-from devices import gpu
+from devices import cuda, gpu
 
-from bmrm.cli import cluster
+from bmrm.cli import cluster, graph
 from bmrm.cli.exits import Exit
 from bmrm.distributed import blocks
+from bmrm.graph.backends.gpu import MAX_IMAGES
 from bmrm.matrix.gpu.memory import plan_memory
 
 ROWS, COLUMNS = 4000, 60
@@ -65,3 +66,20 @@ def test_clustering_names_the_split_in_json(rows, capfd, monkeypatch):
         assert "eighths from 0 to 1, or auto" in refused.err
     refused = bmrm_cluster("--method", "mds", "--cpu-share", 0, "X.npy")
     assert "--cpu-share: found with --method mds" in refused.err
+
+
+@pytest.mark.parametrize("task", ["pagerank", "rwr"])
+def test_ranking_names_the_split_in_json(task, folder, capfd):
+    nodes, walks = 400, 2 if task == "rwr" else 1
+    np.savetxt("edges.txt", np.random.default_rng(1).integers(0, nodes, (40_000, 2)), "%d")
+    bmrm_graph = caller(graph.main, capfd)
+    gpu_mem = 60_000 + cuda.predict_walk_bytes(nodes, walks, MAX_IMAGES, nodes)
+    words = [task, "edges.txt", "--device", "cuda", "--gpu-mem", gpu_mem, "--json"]
+    words += ["--queries", "1,2"] if task == "rwr" else []
+    both, alone = bmrm_graph(*words, "--cpu-share", 0.5), bmrm_graph(*words)
+    assert (both.code, alone.code) == (0, 0)
+    assert "as given; the CPU computes" in json.loads(both.out)["placement"]
+    assert json.loads(alone.out)["placement"] == "as given"
+    refused = bmrm_graph(*words, "--cpu-share", 0.1)
+    assert refused.code == Exit.USAGE
+    assert "--cpu-share: found '0.1', expected eighths from 0 to 1, or auto" in refused.err
