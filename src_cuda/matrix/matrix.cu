@@ -168,7 +168,7 @@ int64_t bb_matrix::area_bytes() const {
 }
 
 // Once all blocks are prepared: allocates staging areas for those that are packed away, and restores as many
-// as fit.
+// as fit, from both ends, so that the rows that stream are consecutive.
 void bb_matrix::settle() {
     int64_t packed = 0;
     for (const auto& placed : placed_)
@@ -177,14 +177,19 @@ void bb_matrix::settle() {
     int64_t areas = memory.used() + packed <= room_ ? 0 : Staging::kAreas * area_bytes();
     while (placed_.size() > 1 && memory.used() + areas > room_ && pack_last())
         areas = Staging::kAreas * area_bytes();
-    for (const auto& placed : placed_) {
-        if (!placed->streams || memory.used() + areas + placed->bytes() > room_) continue;
+    const auto restore = [&](PlacedBlock& placed) {
+        if (!placed.streams) return true;
+        if (memory.used() + areas + placed.bytes() > room_) return false;
         for (int storage = 0; storage < RowBlock::kStorages; storage++) {
-            placed->packed[storage].restore(memory, placed->block, storage);
-            placed->packed[storage] = Packed();
+            placed.packed[storage].restore(memory, placed.block, storage);
+            placed.packed[storage] = Packed();
         }
-        placed->streams = false;
-    }
+        placed.streams = false;
+        return true;
+    };
+    size_t first = 0, last = placed_.size();
+    while (first < last && restore(*placed_[first])) first++;
+    while (first < last && restore(*placed_[last - 1])) last--;
     for (const auto& placed : placed_)
         if (placed->streams) streamed_.push_back(placed.get());
     if (streamed_.empty()) return;

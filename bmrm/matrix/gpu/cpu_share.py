@@ -99,7 +99,6 @@ def share_with_cpu(matrix: Any, X: Any, share: Share, columns: int = 1) -> None:
     if not isinstance(share, int):
         share = measured_share(matrix, blocks) if matrix.is_dense else 0
     count = share * len(blocks) // EIGHTHS
-    count = min(count, _last_run(blocks))
     if not count:
         return
     if isinstance(X, Csr):
@@ -254,11 +253,3 @@ def cpu_time(matrix: _cuda.Matrix) -> float:
         return least_seconds(lambda: (X.matvec(w), X.rmatvec(r))) / (2 * X.nnz)
 
     return cache.known_time(cache.cpu_name(), f"dense rows, {dtype.itemsize} bytes, {cores} cores", measure)
-
-
-def _last_run(blocks: Sequence[Mapping[str, Any]]) -> int:
-    """Return how many of the last blocks follow each other."""
-    run = 1
-    while run < len(blocks) and blocks[-run]["first"] == blocks[-run - 1]["first"] + blocks[-run - 1]["rows"]:
-        run += 1
-    return run
