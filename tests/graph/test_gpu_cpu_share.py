@@ -46,12 +46,13 @@ def graph_of(*, weights=False, **options):
 
 
 def limit_of(graph, weights=False, columns=1, task="pagerank"):
-    """A size of which some half of the matrix streams."""
+    """A size of which half of the matrix streams, or more: weights take more bytes in some formats."""
     n, edges = graph.n_nodes, GpuTransitions(graph, weights)._edges
     size = format_bytes(edges, np.float64, transpose=task == "hits")
+    size //= 3 if weights else 2
     if task == "hits":
-        return size // 2 + 8 * n * MAX_BASIS_VECTORS + BASIS_NODE_BYTES * n
-    return size // 2 + cuda.predict_walk_bytes(n, columns, MAX_IMAGES, n)
+        return size + 8 * n * MAX_BASIS_VECTORS + BASIS_NODE_BYTES * n
+    return size + cuda.predict_walk_bytes(n, columns, MAX_IMAGES, n)
 
 
 def check_split(placement, share):

@@ -27,7 +27,7 @@ def transitions_of(
     walks: int = 1,
     limit: int | None = None,
     batch: int | None = None,
-    share: Share = 0,
+    share: Share = None,
 ) -> tuple[Transitions, Placement]:
     """Return the transition matrix of a graph on a device, which is built once, and where that is.
 
@@ -54,7 +54,7 @@ def transitions_of(
 
 
 def pair_of(
-    graph: Graph, weighted: bool, device: str, limit: int | None = None, share: Share = 0
+    graph: Graph, weighted: bool, device: str, limit: int | None = None, share: Share = None
 ) -> tuple[Pair, Placement]:
     """Return the adjacency matrix of a graph and its transpose, which are built once, and where they are."""
 
