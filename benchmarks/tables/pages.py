@@ -30,8 +30,8 @@ PAGES = {  # file, title and the results in it, as far as they have been measure
     ),
     "gpu-solves": (
         "Training on a GPU",
-        "thesis_ch5 against_torch dense_gpu ranking_gpu streamed both_devices both_passes end_to_end_gpu "
-        "own_loss_gpu error_bounds_gpu",
+        "thesis_ch5 against_torch dense_gpu ranking_gpu streamed both_devices both_passes both_graphs "
+        "end_to_end_gpu own_loss_gpu error_bounds_gpu",
     ),
     "products": (
         "Products with a matrix",
