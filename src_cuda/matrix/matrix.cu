@@ -174,9 +174,19 @@ void bb_matrix::settle() {
     for (const auto& placed : placed_)
         if (placed->streams) packed += placed->bytes();
     // Either all blocks fit, or staging areas and some of them.
-    int64_t areas = memory.used() + packed <= room_ ? 0 : Staging::kAreas * area_bytes();
-    while (placed_.size() > 1 && memory.used() + areas > room_ && pack_last())
+    int64_t areas = 0;
+    // Packs away what lies between blocks that are.
+    const auto pack_between = [&] {
+        const auto streams = [](const auto& placed) { return placed->streams; };
+        const auto begin = std::find_if(placed_.begin(), placed_.end(), streams);
+        const auto end = std::find_if(placed_.rbegin(), placed_.rend(), streams).base();
+        for (auto at = begin; at < end; ++at)
+            if (!(*at)->streams) pack(**at);
+        memory.trim();
         areas = Staging::kAreas * area_bytes();
+    };
+    if (memory.used() + packed > room_) pack_between();
+    while (placed_.size() > 1 && memory.used() + areas > room_ && pack_last()) pack_between();
     const auto restore = [&](PlacedBlock& placed) {
         if (!placed.streams) return true;
         if (memory.used() + areas + placed.bytes() > room_) return false;

@@ -198,6 +198,25 @@ def test_a_signal_ends_a_solve_with_what_both_devices_found(kind):
 
 
 @gpu
+@pytest.mark.parametrize("part", np.arange(0.3, 0.8, 0.05).round(2))
+def test_rows_that_stream_are_consecutive_however_long_they_are(part):
+    rng = np.random.default_rng(1)
+    ends = rng.integers(0, 540, 90_000), (600 * rng.random(90_000) ** 3).astype(int)
+    found = sp.csr_array((rng.random(90_000), ends[::-1]), (600, 600))
+    X = Csr.from_scipy(found)
+    limit = int(part * cuda.Matrix.predict_format(600, 600, X.nnz, 8)) + SPARE
+    matrix = cuda.Matrix(*X, memory_limit=limit, spare=SPARE)
+    streamed = [number for number, block in enumerate(matrix.row_blocks) if block["streams"]]
+    assert len(streamed) > 2
+    assert streamed == list(range(streamed[0], streamed[-1] + 1))
+    cpu_share.share_with_cpu(matrix, X, 8)
+    assert sum(block["on_host"] for block in matrix.row_blocks) == len(streamed)
+    w = rng.standard_normal(600)
+    np.testing.assert_allclose(matrix.matvec(w), found @ w, atol=1e-10)
+    np.testing.assert_allclose(matrix.rmatvec(w), found.T @ w, atol=1e-10)
+
+
+@gpu
 def test_the_share_follows_from_measured_rates(monkeypatch):
     rates = {"bus": 1.0, "cpu": 0.0}
     monkeypatch.setattr(
