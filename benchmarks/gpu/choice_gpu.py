@@ -33,7 +33,7 @@ import numpy as np
 
 from benchmarks.common import report
 from benchmarks.gpu.choice_fewer import fewer_kernels
-from benchmarks.gpu.choice_matrices import FAMILIES, FILLS, Case, Rows, cases
+from benchmarks.gpu.choice_matrices import FAMILIES, FILLS, LARGE, Case, Rows, cases
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
 from bmrm.matrix import _cuda
 
@@ -427,7 +427,7 @@ def by_group(rows: list[dict[str, Any]], losses: dict[str, list[float]]) -> list
     places = collections.defaultdict(list)
     for i, row in enumerate(rows):
         fill = row["matrix"].split()[0]
-        places[fill if fill in (*FILLS, *FAMILIES, "one-hot") else "published"].append(i)
+        places[fill if fill in (*FILLS, *FAMILIES, LARGE, "one-hot") else "published"].append(i)
     return [
         {
             "group": group,

@@ -49,6 +49,9 @@ GIANT = ((30_000, 4), (300_000, 4), (300_000, 16))
 
 FAMILIES = ("stencil", "fem", "band", "giant")
 
+LARGE = "large-graph"
+"""The group of a matrix that is too large for the others' number."""
+
 ONE_HOT = (1_000_000, 1_000_000, 39, 1.05)
 """Rows, columns, features of a row and the exponent of Zipf's law of a large one-hot matrix."""
 
