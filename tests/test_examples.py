@@ -50,7 +50,7 @@ def run_on_ranks(name, folder, *options, ranks=2):
     """Output of an example on several ranks of MPI, with options of PETSc."""
     if not os.environ.get("BMRM_REQUIRE_PETSC"):
         pytest.importorskip("petsc4py", reason="petsc4py is not installed; `make test` installs it")
-    done = mpi.run(ranks, EXAMPLES / name, *options, cwd=folder)
+    done = mpi.run(ranks, EXAMPLES / name, *options, own_job=True, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 

@@ -395,7 +395,7 @@ def long_job(folder) -> Path:
 def test_a_rank_that_fails_ends_the_job_and_leaves_the_checkpoint(long_job, tmp_path, what, code, message):
     program = mpi.script(tmp_path, FAULTY)
     began = time.monotonic()
-    done = mpi.run(2, program, what, *HARD, "--checkpoint", "best", long_job, "model")
+    done = mpi.run(2, program, what, *HARD, "--checkpoint", "best", long_job, "model", own_job=True)
     assert time.monotonic() - began < SECONDS
     assert done.returncode == code, done.stderr
     assert done.stderr.count("bmrm-train: ") == bool(message)
@@ -466,7 +466,7 @@ def press(self):
 Group._check_likeness = press
 sys.exit(train.main(sys.argv[1:]))
 """
-    done = mpi.run(2, "-c", code, data, "model")
+    done = mpi.run(2, "-c", code, data, "model", own_job=True)
     assert done.returncode == 130
     assert done.stderr.startswith("bmrm-train: rank 1: interrupted")
     assert not (folder / "model").exists()

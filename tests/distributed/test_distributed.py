@@ -16,7 +16,8 @@ import bmrm
 from bmrm.distributed import Group, Shard, read_rows
 from bmrm.errors import DataError, ParameterError
 
-PROBLEM = mpi.PROBLEM.format(rows=300) + "from bmrm.losses import CallableLoss\n"
+PROBLEM = mpi.PROBLEM.format(rows=600) + "from bmrm.losses import CallableLoss\n"
+FEWER_ROWS = mpi.PROBLEM.format(rows=300)
 
 AGREES = (
     PROBLEM
@@ -61,14 +62,14 @@ def test_the_result_equals_that_of_one_process_and_is_reproducible(tmp_path, ran
     done = mpi.run(ranks, program)
     assert (done.returncode, done.stdout.count("\n")) == (0, 3 if ranks == 3 else 11), done.stderr
     if ranks == 2:
-        again = mpi.run(ranks, program, "again")
+        again = mpi.run(ranks, program, "again", own_job=True)
         assert (again.returncode, again.stdout.count("\n")) == (0, 3), again.stderr
         assert set(again.stdout.splitlines()) <= set(done.stdout.splitlines())
 
 
 PRODUCTS = """
 from bmrm.linear.solvers import newton
-newton.WORK = 0.0  # no Hessian is cheap enough
+newton.MAX_HESSIAN_WORK = newton.MAX_FINE_HESSIAN_WORK = 0.0  # no Hessian is cheap enough
 both = dict(fit_intercept=True, penalize_intercept=True, intercept_scaling=2.0)
 cases = (
     dict(loss="logistic"),
@@ -155,13 +156,14 @@ cases = (
     ([{"b"} if label == 4.0 else ("a", f"c{label}") for label in labels], dict(loss="multilabel", lam=1e-2)),
 )
 for targets, keywords in cases:
-    alone = bmrm.solve(X, targets, **{name: v for name, v in keywords.items() if name != "weights"})
+    of_all = {name: v for name, v in keywords.items() if name != "weights"}
+    alone, groups = by_one(world, lambda: (one := bmrm.solve(X, targets, **of_all), one.bundle.groups))
     if "sample_weight" in keywords:
         keywords["sample_weight"] = s[mine]
     shared = bmrm.solve(X[mine], targets[mine], comm=world, **keywords)
     assert (shared.status, alone.status) == ("converged", "converged"), keywords
     blocks = keywords.get("cuts_per_pass", 1)
-    assert (shared.bundle.groups, alone.bundle.groups) == (blocks, blocks)
+    assert (shared.bundle.groups, groups) == (blocks, blocks)
     assert shared.lower_bound <= alone.objective + 1e-12, keywords
     assert alone.lower_bound <= shared.objective + 1e-12, keywords
     assert shared.w.shape == alone.w.shape and np.shape(shared.intercept) == np.shape(alone.intercept)
@@ -188,7 +190,7 @@ else:
 
 
 def test_several_classes_on_ranks_without_some_of_them(tmp_path):
-    mpi.succeed(2, mpi.script(tmp_path, PROBLEM + CLASSES))
+    mpi.succeed(2, mpi.script(tmp_path, FEWER_ROWS + CLASSES))
 
 
 JOINT = """
@@ -211,7 +213,7 @@ cases = (
     (levels, dict(loss="mrr", lam=1e-2, groups=far), None),
 )
 for targets, keywords, weights in cases[:: 2 if size == 3 else 1]:
-    alone = bmrm.solve(X, targets, sample_weight=weights, **keywords)
+    alone = by_one(world, lambda: bmrm.solve(X, targets, sample_weight=weights, **keywords))
     if (groups := keywords.pop("groups", None)) is not None:
         keywords["groups"] = groups[mine]
     own = None if weights is None else weights[mine]
@@ -256,7 +258,8 @@ for targets, keywords in cases:
     groups = keywords.pop("groups", None)
     of_some, of_mine = ({} if groups is None else {"groups": groups[rows]} for rows in (counted, mine))
     keywords |= {"lam": 1e-2}
-    alone = bmrm.solve(X[counted], removed, sample_weight=s[counted], **of_some, **keywords)
+    some = dict(sample_weight=s[counted], **of_some, **keywords)
+    alone = by_one(world, lambda: bmrm.solve(X[counted], removed, **some))
     own = 1e-200 * s[mine]
     shared = bmrm.solve(X[mine], spoiled[mine], sample_weight=own, comm=world, **of_mine, **keywords)
     assert (shared.status, alone.status) == ("converged", "converged"), keywords
@@ -313,7 +316,7 @@ cases = (
 )
 for keywords in cases[:: 3 if size == 3 else 1]:
     targets = np.where(np.arange(m) < m // 3, 0.0, y) if keywords.pop("counts", False) else y
-    alone = bmrm.solve(X, targets, sample_weight=s, **keywords)
+    alone = by_one(world, lambda: bmrm.solve(X, targets, sample_weight=s, **keywords))
     shared = bmrm.solve(X[mine], targets[mine], sample_weight=s[mine], comm=world, **keywords)
     assert (shared.status, alone.status) == ("converged", "converged"), keywords
     assert shared.lower_bound <= alone.objective + 1e-9, keywords
@@ -485,7 +488,7 @@ def fail(state):
 bmrm.solve(X[mine], y[mine], lam=1e-6, tol=1e-12, comm=world, callback=fail)
 """
     began = time.monotonic()
-    done = mpi.run(2, mpi.script(tmp_path, PROBLEM + code))
+    done = mpi.run(2, mpi.script(tmp_path, PROBLEM + code), own_job=True)
     assert done.returncode == 1
     assert done.stderr.count("FloatingPointError: this rank alone") == 1
     assert time.monotonic() - began < 15.0

@@ -26,7 +26,7 @@ def test_emulated_ranks_find_what_one_process_does_however_vectors_go():
         pytest.skip("only emulated ranks may have one GPU or two")
     program, found = Path(__file__).with_name("gpu_shard_program.py"), []
     for devices, ahead in ((1, 0), (2, 0), (2, 1)):
-        done = mpi.run(2, program, devices, ahead)
+        done = mpi.run(2, program, devices, ahead, own_job=True)
         assert done.returncode == 0, done.stderr
         found.append(done.stdout.split())
     assert len({bits for bits, _ in found}) == 1
@@ -38,7 +38,7 @@ def test_emulated_ranks_find_what_one_process_does_however_vectors_go():
 def test_ranks_find_what_one_process_does_with_the_same_bits_each_time(ranks):
     pytest.importorskip("mpi4py", reason="mpi4py is not installed")
     program = Path(__file__).with_name("gpu_shard_program.py")
-    found = [mpi.run(ranks, program) for _ in range(2 if ranks == 2 else 1)]
+    found = [mpi.run(ranks, program, own_job=True) for _ in range(2 if ranks == 2 else 1)]
     assert [done.returncode for done in found] == [0] * len(found), found[0].stderr
     assert len({done.stdout for done in found}) == 1
     assert found[0].stdout.split()[1] == ("NCCL" if cuda.device_count() >= ranks else "MPI")
@@ -51,7 +51,8 @@ def test_the_command_on_ranks_uses_their_gpus(tmp_path):
     path.write_text("".join(f"{u} {v}\n" for u, v in (900 * rng.random((5000, 2)) ** 2).astype(int)))
     code = "import sys; from bmrm.cli.graph import main; sys.exit(main())"
     for task in ("pagerank", "hits"):
-        done = mpi.run(2, "-c", code, task, path, "--device", "cuda", "--json", "--tol", "1e-10")
+        words = [task, path, "--device", "cuda", "--json", "--tol", "1e-10"]
+        done = mpi.run(2, "-c", code, *words, own_job=True)
         assert (done.returncode, done.stderr) == (0, "")
         report = json.loads(done.stdout)
         assert report["status"] == "converged"

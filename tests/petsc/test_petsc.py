@@ -616,5 +616,5 @@ PETSc.Sys.Print("ranks agree")
 
 @pytest.mark.parametrize("ranks", [3])
 def test_matrices_on_several_ranks(tmp_path, ranks):
-    done = mpi.run(ranks, mpi.script(tmp_path, SEVERAL_RANKS))
+    done = mpi.run(ranks, mpi.script(tmp_path, SEVERAL_RANKS), own_job=True)
     assert (done.returncode, done.stdout.strip()) == (0, "ranks agree"), done.stderr

@@ -402,5 +402,6 @@ PETSc.Sys.Print("ranks agree")
 
 @gpu
 def test_a_matrix_on_several_ranks(tmp_path):
-    done = mpi.run(3, mpi.script(tmp_path, with_device(SEVERAL_RANKS, devices=2)))
+    program = mpi.script(tmp_path, with_device(SEVERAL_RANKS, devices=2))
+    done = mpi.run(3, program, own_job=True)
     assert (done.returncode, done.stdout.strip()) == (0, "ranks agree"), done.stderr

@@ -78,20 +78,31 @@ def take_place(numbers: list[int], fds: list[int]) -> None:
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
 
 
-for name in sys.argv[2:]:
-    importlib.import_module(name)
-gc.freeze()  # or the first collection of each fork copies everything
-listener = socket.socket(fileno=int(sys.argv[1]))
-job, fds = serve(listener)
-listener.detach()
-take_place(job["fds"], fds)
-os.chdir(job["folder"])
-os.environ.clear()
-os.environ.update(job["environ"])
-first, *words = job["words"]
-if first == "-c":
-    sys.argv, sys.path[0] = ["-c", *words[1:]], ""
-    exec(compile(words[0], "<string>", "exec"), {"__name__": "__main__"})
-else:
-    sys.argv, sys.path[0] = [first, *words], os.path.dirname(first)
-    runpy.run_path(first, run_name="__main__")
+def execute(words: list[str]) -> None:
+    """Run a program as Python does that is given these words."""
+    first, *rest = words
+    if first == "-c":
+        sys.argv, sys.path[0] = ["-c", *rest[1:]], ""
+        exec(compile(rest[0], "<string>", "exec"), {"__name__": "__main__"})
+    else:
+        sys.argv, sys.path[0] = [first, *rest], os.path.dirname(first)
+        runpy.run_path(first, run_name="__main__")
+
+
+def main() -> None:
+    """Import the modules, and become the program of each rank that asks for one."""
+    for name in sys.argv[2:]:
+        importlib.import_module(name)
+    gc.freeze()  # or the first collection of each fork copies everything
+    listener = socket.socket(fileno=int(sys.argv[1]))
+    job, fds = serve(listener)
+    listener.detach()
+    take_place(job["fds"], fds)
+    os.chdir(job["folder"])
+    os.environ.clear()
+    os.environ.update(job["environ"])
+    execute(job["words"])
+
+
+if __name__ == "__main__":
+    main()

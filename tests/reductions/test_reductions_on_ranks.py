@@ -22,7 +22,7 @@ def test_ranks_give_the_bits_of_one_if_parts_fall_whole(tmp_path):
 def test_each_rank_has_a_gpu_of_its_own(tmp_path):
     if not os.environ.get("BMRM_REQUIRE_PETSC"):
         pytest.importorskip("mpi4py", reason="mpi4py is not installed; `make test` installs it")
-    done = mpi.run(2, Path(__file__).with_name("rank_devices_program.py"), cwd=tmp_path)
+    done = mpi.run(2, Path(__file__).with_name("rank_devices_program.py"), own_job=True, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("done") == 2
     for words in ("index 4 is out of bounds", "found 'cpu' on rank 1 and 'cuda' on rank 0"):

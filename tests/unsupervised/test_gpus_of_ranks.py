@@ -13,7 +13,8 @@ pytestmark = gpu
 def test_ranks_with_gpus_find_what_one_process_finds():
     if not os.environ.get("BMRM_REQUIRE_PETSC"):
         pytest.importorskip("mpi4py", reason="mpi4py is not installed; `make test` installs it")
-    done = mpi.run(2, Path(__file__).with_name("rank_gpus_program.py"), *([2] if IS_EMULATED else []))
+    program, words = Path(__file__).with_name("rank_gpus_program.py"), [2] if IS_EMULATED else []
+    done = mpi.run(2, program, *words, own_job=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("done") == 2
     for words in (

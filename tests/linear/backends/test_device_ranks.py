@@ -61,7 +61,7 @@ for keywords in cases:
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_the_answer_is_that_of_one_gpu_and_the_same_each_time(tmp_path, ranks):
     program = mpi.script(tmp_path, PROBLEM + AGREES)
-    runs = [mpi.run(ranks, program) for _ in range(2 if ranks == 2 else 1)]
+    runs = [mpi.run(ranks, program, own_job=True) for _ in range(2 if ranks == 2 else 1)]
     for done in runs:
         assert (done.returncode, done.stdout.count("\n")) == (0, 12), done.stderr
     assert len({done.stdout for done in runs}) == 1
@@ -90,7 +90,7 @@ else:
 
 def test_nccl_and_main_memory_give_the_same_bits(tmp_path):
     """With a GPU for each rank; otherwise vectors through shared memory and by messages alone."""
-    done = mpi.run(2, mpi.script(tmp_path, PROBLEM + WAYS))
+    done = mpi.run(2, mpi.script(tmp_path, PROBLEM + WAYS), own_job=True)
     assert done.returncode == 0, done.stderr
     if cuda.device_count() > 1:
         assert done.stdout == "NCCL\n"
@@ -112,7 +112,7 @@ assert (late.status, late.n_iter) == ("interrupted", 7)
 
 
 def test_bundles_paths_and_ends(tmp_path):
-    done = mpi.run(2, mpi.script(tmp_path, PROBLEM + BUNDLES))
+    done = mpi.run(2, mpi.script(tmp_path, PROBLEM + BUNDLES), own_job=True)
     assert done.returncode == 0, done.stderr
 
 
@@ -131,5 +131,6 @@ assert shared.lower_bound <= alone.objective + 1e-6 and alone.lower_bound <= sha
 
 
 def test_long_gradients(tmp_path):
-    done = mpi.run(3 if cuda.device_count() > 2 else 2, mpi.script(tmp_path, PROBLEM + LARGE))
+    ranks = 3 if cuda.device_count() > 2 else 2
+    done = mpi.run(ranks, mpi.script(tmp_path, PROBLEM + LARGE), own_job=True)
     assert done.returncode == 0, done.stderr
