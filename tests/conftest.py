@@ -1,5 +1,6 @@
 """Fixtures shared by the suite."""
 
+import functools
 import gc
 import importlib
 import operator
@@ -17,6 +18,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import bmrm
+from bmrm.matrix.gpu import cache as device_cache
+from bmrm.matrix.gpu import devices as gpu_devices
 from bmrm.matrix.gpu import driver, libraries
 
 # The time of an example depends on how busy the machine is.
@@ -61,7 +64,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 Namespace = tuple[dict[str, object], dict[str, object], Callable[[dict[str, object]], object], object]
 
 
-@pytest.fixture(scope="session")
+@functools.cache
 def functions() -> list[Namespace]:
     """Return all functions and classes in the modules of the package as they are before any test.
 
@@ -96,40 +99,53 @@ def _replaced(namespaces: list[Namespace]) -> list[str]:
     return found
 
 
-@pytest.fixture(autouse=True)
-def nothing_stays(functions: list[Namespace]) -> Iterator[None]:
-    """Fail a test that leaves a function replaced; let the package forget what it remembered about a GPU."""
-    from bmrm.matrix.gpu import cache as device_cache
-    from bmrm.matrix.gpu import devices as device
-    from bmrm.matrix.gpu import libraries as device_libraries
-
-    yield
-    for known in (device._constants, device_cache._picked):
-        known.clear()
-    for cached in (device_libraries.has_blas, device_libraries.has_nccl):
-        getattr(cached, "cache_clear", lambda: None)()
-    names = _replaced(functions)
-    assert not names, f"still replaced after the test: {names}"
+# What comes before and after every test is in hooks: a fixture of each takes longer than most tests.
 
 
-@pytest.fixture(autouse=True)
-def emulated_device(request: pytest.FixtureRequest, nothing_stays: None) -> Iterator[None]:
-    """Let tests with the mark `gpu` find a device if it is emulated (`devices.py`)."""
-    devices = sys.modules.get("devices")
-    if devices is None or not devices.IS_EMULATED or request.node.get_closest_marker("gpu") is None:
-        yield
-        return
-    emulated = devices.emulated
-    emulated.configure(1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(driver, "load_driver", emulated.library)
-        for name, names in emulated.names_of_libraries().items():
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Look at the package before the first test; let one with the mark `gpu` find a device (`devices.py`)."""
+    functions()
+    if _is_emulated(item):
+        devices = sys.modules["devices"]
+        devices.emulated.configure(1)
+        patch = item.stash[PATCH] = pytest.MonkeyPatch()
+        patch.setattr(driver, "load_driver", devices.emulated.library)
+        for name, names in devices.emulated.names_of_libraries().items():
             patch.setattr(libraries, name, names)
-        for found in (libraries.has_nccl, libraries.has_blas):
-            found.cache_clear()
+        _forget_libraries()
         assert libraries.has_blas()  # tests of the module alone ask nobody to load it
-        yield
-    emulated.configure(0)
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Fail a test that leaves a function replaced; let the package forget what it remembered about a GPU."""
+    try:
+        return (yield)
+    finally:
+        if PATCH in item.stash:
+            item.stash[PATCH].undo()
+            sys.modules["devices"].emulated.configure(0)
+        for known in (gpu_devices._constants, device_cache._picked):
+            known.clear()
+        _forget_libraries()
+        names = _replaced(functions())
+        assert not names, f"still replaced after the test: {names}"
+
+
+PATCH = pytest.StashKey[pytest.MonkeyPatch]()
+"""What a test with an emulated device has replaced."""
+
+
+def _is_emulated(item: pytest.Item) -> bool:
+    devices = sys.modules.get("devices")
+    return devices is not None and devices.IS_EMULATED and item.get_closest_marker("gpu") is not None
+
+
+def _forget_libraries() -> None:
+    for cached in (libraries.has_blas, libraries.has_nccl):
+        getattr(cached, "cache_clear", lambda: None)()  # a test may have replaced it
 
 
 @pytest.fixture(params=["late", "ahead"])
@@ -155,20 +171,18 @@ def real_data() -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Use a new cache, with nothing from earlier runs but compiled code, and nothing left for later ones."""
+def surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Use a new cache, with nothing from earlier runs but compiled code, and nothing left for later ones.
+
+    Handle Ctrl-C, which tests send, even if a shell started the suite in the background to ignore it.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     cache = tmp_path_factory.mktemp("cache")
     lent = compiled.lend_code(cache)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(cache))
         yield
     compiled.keep_code(lent)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def ctrl_c() -> None:
-    """Handle Ctrl-C, which tests send, even if a shell started the suite in the background to ignore it."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
