@@ -23,7 +23,7 @@ if sys.argv[1:]:
 
     emulated.start(int(sys.argv[1]))
 
-ROWS, COLUMNS = 8192, 30
+ROWS, COLUMNS = 4096, 30
 rng = np.random.default_rng(0)
 X = rng.standard_normal((ROWS, COLUMNS)).astype(np.float32)
 y = np.sign(X @ rng.standard_normal(COLUMNS) + 0.1)

@@ -262,7 +262,7 @@ def check_tree(k, x, y=None, metric="euclidean"):
         np.testing.assert_array_equal(graph.data, every[near])
 
 
-TREE = sized(600, 5000)  # points from which a tree is used
+TREE = sized(520, 5000)  # points from which a tree is used
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -312,7 +312,7 @@ def test_rows_of_several_tasks_by_a_tree():
         assert (block != graphs[0][rows]).nnz == 0
 
 
-ROUNDED = sized(300, 3000)  # points from which tensor cores are used
+ROUNDED = sized(260, 3000)  # points from which tensor cores are used
 SQUARES = ("euclidean", "sqeuclidean", "cosine")
 
 
