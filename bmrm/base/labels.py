@@ -25,6 +25,7 @@ from bmrm.base.arguments import (
     numbers,
     short_repr,
 )
+from bmrm.base.distinct import distinct_values
 from bmrm.base.host_memory import require_memory
 from bmrm.base.notices import warn
 from bmrm.base.sparse_tensors import as_scipy
@@ -178,7 +179,7 @@ def distinct(labels: Iterable[Labels]) -> Labels:
     common = np.result_type(*found)
     if common.kind == "f" and all(each.dtype.kind in "iub" for each in found):
         return np.unique(label_array("labels", [label for each in found for label in each.tolist()]))
-    return np.unique(np.concatenate(found))
+    return distinct_values(np.concatenate(found))
 
 
 def append(labels: Labels, more: Labels) -> Labels:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bmrm import losses
+from bmrm.base.distinct import distinct_values
 from bmrm.base.progress import print_notice
 from bmrm.base.units import size_text
 from bmrm.cli.exits import Exit, reading
@@ -142,7 +143,9 @@ def _chunks(options: TrainOptions, dtype: str) -> Iterator[tuple[Any, Labels | N
 
 
 def _labels(y: Labels) -> set[Any]:
-    return set(np.unique(y).tolist()) if isinstance(y, np.ndarray) else {label for row in y for label in row}
+    if isinstance(y, np.ndarray):
+        return set(distinct_values(y).tolist())
+    return {label for row in y for label in row}
 
 
 def _is_text(options: TrainOptions) -> bool:

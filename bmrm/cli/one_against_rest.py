@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bmrm.base.distinct import distinct_values
 from bmrm.base.progress import ProgressLine, ProgressStep, logarithmic_share, print_log, print_notice
 from bmrm.base.tables import format_table
 from bmrm.base.units import finite_or_none, number_text, time_text
@@ -50,7 +51,7 @@ def applies(options: TrainOptions, data: Data) -> bool:
     if not isinstance(data.y, np.ndarray):
         return False
     weights = numbers(options.sample_weight, len(data.y), "weight", "rows")
-    return len(np.unique(data.y if weights is None else data.y[weights > 0.0])) > 2
+    return len(distinct_values(data.y if weights is None else data.y[weights > 0.0])) > 2
 
 
 def _problems(options: TrainOptions, dataset: Dataset) -> ClassProblems:

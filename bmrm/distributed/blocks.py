@@ -23,6 +23,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from bmrm.base.distinct import distinct_values
 from bmrm.base.threads import usable_cores
 from bmrm.base.units import size_text
 from bmrm.base.vectors import Indices, Vector
@@ -354,7 +355,7 @@ class RowBlocks(Generic[Held]):
     def take(self, rows: Indices) -> Vector:
         """Return some rows, by their numbers here, of blocks that stay."""
         found, of = np.empty((len(rows), self._rows.shape[1])), rows // self._each
-        for number in np.unique(of):
+        for number in distinct_values(of):
             mine = of == number
             on: Any = self.on[number]
             found[mine] = on.take(rows[mine] - self.parts[number].start)

@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from bmrm import losses
+from bmrm.base.distinct import distinct_values
 from bmrm.base.vectors import Vector
 from bmrm.base.weighting import balance_factors, warn_of_absent
 from bmrm.errors import ParameterError
@@ -63,7 +64,7 @@ class _LinearClassifier(ClassifierMixin, LinearEstimator):
         check_classification_targets(y)
         weights = self._weights(sample_weight, X)
         # A row of weight 0 may have another label.
-        self.classes_ = np.unique(y if weights is None else y[weights > 0.0])
+        self.classes_ = distinct_values(y if weights is None else y[weights > 0.0])
         if len(self.classes_) < 2:
             raise ValueError(f"y: found one class, {self.classes_[0]!r}, expected two or more classes")
         if self.class_weight is not None:

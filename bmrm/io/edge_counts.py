@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.distinct import distinct_values
 from bmrm.base.interrupts import interruptible
 from bmrm.io import _edges
 from bmrm.io.edges import EdgeParser, LabelKind, check_edge_options, ends_in_returns, text_chunks
@@ -104,7 +105,7 @@ class _Counter(EdgeParser):
             if self._names is None and len(part.sources):
                 arrays = [part.sources, part.targets]
                 _, ids = _edges.number(arrays, low=part.low, high=part.high, threads=self.threads)
-                self._ids = np.union1d(self._ids, ids)
+                self._ids = distinct_values(np.concatenate([self._ids, ids]))
         self._parts.clear()
 
     def counts(self) -> EdgeCounts:

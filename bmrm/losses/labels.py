@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
+from bmrm.base.distinct import distinct_values
 from bmrm.base.labels import (
     Labels,
     append,
@@ -81,7 +82,7 @@ def distinct_labels(y: Any, n_samples: int, loss: Loss, weights: Vector | None =
         _, each, _ = _flat_sets(y, n_samples, loss)
     else:
         each = row_labels(y, n_samples, loss)
-    return np.unique(each)
+    return distinct_values(each)
 
 
 def _no_labels(loss: Loss) -> DataError:
@@ -125,7 +126,7 @@ def _ordered(labels: Labels, loss: Loss) -> Labels:
 
 def _two_classes(labels: Labels, loss: Loss, among: str) -> Labels:
     if labels.dtype.kind == "U":
-        found = np.unique(labels)
+        found = distinct_values(labels)
     else:  # the extremes are cheaper than the order
         found = np.array([labels.min(), labels.max()]) if labels.size else labels
     if not len(found) or found[0] == found[-1]:
@@ -171,7 +172,7 @@ def _flat_sets(y: Any, n_samples: int, loss: Loss) -> tuple[Indices, Labels, Lab
         each = label_array("labels", [label for row in rows for label in row], each="label")
         if each.dtype.kind == "f":
             _check_finite(each, np.repeat(np.arange(len(counts)), counts))
-        classes = np.unique(each)
+        classes = distinct_values(each)
     if len(counts) != n_samples:
         raise DataError(f"labels: found {len(counts)} rows, expected {n_samples}, one per row of X")
     return counts, each, classes

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from distinct_numbers import distinct_numbers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bmrm.base.distinct import distinct_values
 from bmrm.errors import ParameterError
 
 cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
@@ -55,7 +55,7 @@ def distinct(rows, cols, lengths, rng, power=1.0):
     """Like `csr`, but each column at most once per row."""
     indptr, indices, _, shape = csr(rows, cols, lengths, rng, power)
     row = np.repeat(np.arange(rows), np.diff(indptr))
-    row, indices = np.divmod(distinct_numbers(row * np.int64(cols) + indices), cols)
+    row, indices = np.divmod(distinct_values(row * np.int64(cols) + indices), cols)
     indptr = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=rows))))
     return indptr, indices.astype(np.int32), rng.standard_normal(len(indices)), shape
 
@@ -85,10 +85,10 @@ def test_statistics_are_correct(X):
     assert sum(found["length_rows"]) == rows
     assert sum(found["length_nnz"]) == len(indices)
     for k, count in enumerate(found["fragments"]):
-        assert count == len(distinct_numbers(row * np.int64(1 << 32) + (indices >> (k + 3))))
+        assert count == len(distinct_values(row * np.int64(1 << 32) + (indices >> (k + 3))))
     popular = np.cumsum(np.sort(np.bincount(indices, minlength=cols))[::-1])
     assert found["top_nnz"] == [popular[min(1 << k, cols) - 1] for k in range(32)]
-    cells = distinct_numbers(row * np.int64(1 << 32) + indices)
+    cells = distinct_values(row * np.int64(1 << 32) + indices)
     assert found["repeated"] == (len(cells) < len(indices))
 
 

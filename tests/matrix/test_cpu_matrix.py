@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from distinct_numbers import distinct_numbers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from instruction_sets import assert_same_results
 
+from bmrm.base.distinct import distinct_values
 from bmrm.errors import DataError, ParameterError
 from bmrm.matrix import _cpu
 from bmrm.matrix._cpu import Matrix, instruction_set, row_additions
@@ -27,7 +27,7 @@ TRANSPOSE_OF = {np.float32: (True, False), np.float64: (False, None), None: (Non
 
 def random_csr(rng, m, d, nnz, dtype):
     """Sparse float64 reference, with duplicates summed, and the triple to build a Matrix from."""
-    flat = distinct_numbers(rng.integers(0, m * d, nnz)) if m * d else np.empty(0, np.int64)
+    flat = distinct_values(rng.integers(0, m * d, nnz)) if m * d else np.empty(0, np.int64)
     data = np.ones(flat.size) if dtype is None else rng.standard_normal(flat.size).astype(dtype)
     indptr = np.concatenate(([0], np.cumsum(np.bincount(flat // max(d, 1), minlength=m)))).astype(np.int64)
     columns = (flat % max(d, 1)).astype(np.int32)

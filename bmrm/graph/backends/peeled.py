@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.distinct import distinct_values
 from bmrm.base.vectors import Indices, Vector
 from bmrm.graph import _graph
 from bmrm.graph.backends.base import Restarts
@@ -163,7 +164,7 @@ class PeeledWalk(HostWalk):
         rows, columns, shares = self._entries
         inside = (rows >= core.start) & (rows < core.stop)
         found = [(rows[inside] - core.start, columns[inside], shares[inside])]
-        for column in np.unique(columns[rows < core.start]):
+        for column in distinct_values(columns[rows < core.start]):
             mine = (rows < core.start) & (columns == column)
             given = np.zeros(core.start)
             given[rows[mine]] = shares[mine]

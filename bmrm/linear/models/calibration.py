@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bmrm.base.arguments import check_finite, numbers, predictions
+from bmrm.base.distinct import distinct_values
 from bmrm.base.interrupts import interruptible
 from bmrm.base.labels import label_array, take_column
 from bmrm.base.probabilities import logistic
@@ -150,7 +151,7 @@ def calibrate(
     weights = scale_weights(weights)
     counted = weights > 0.0
     u, labels, weights = u[counted], labels[counted], weights[counted]
-    classes = np.unique(labels)
+    classes = distinct_values(labels)
     if len(classes) != 2:
         raise DataError(f"calibration: found {len(classes)} classes, expected two")
     return (_platt if method == "platt" else _isotonic)(u, labels == classes[1], weights)

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from bmrm.base.arguments import array, check_finite, integer, number, predictions, refuse, vector
+from bmrm.base.distinct import distinct_values
 from bmrm.base.groups import index_names, validate_groups
 from bmrm.base.labels import label_vector
 from bmrm.base.units import number_text
@@ -109,7 +110,7 @@ def roc_auc(y: ArrayLike, score: ArrayLike, sample_weight: ArrayLike | None = No
     labels = label_vector("y", fill_idle_labels(y, len(values), weights), len(values), each="score")
     if weights is not None:
         labels, values, weights = (array[weights > 0.0] for array in (labels, values, weights))
-    classes = np.unique(labels)
+    classes = distinct_values(labels)
     if len(classes) > 2:
         raise DataError(f"y: found {len(classes)} different values, expected two classes")
     positive = labels == classes[-1:]
@@ -679,7 +680,7 @@ def _wrong_pairs(values: Vector, labels: Vector, weights: Vector) -> float:
     """Return the share of the pairs with different labels whose values are in the other order; ties half."""
     weights = scale_weights(weights)
     wrong = pairs = 0.0
-    for level in np.unique(labels)[1:]:
+    for level in distinct_values(labels)[1:]:
         # All pairs of a row of this level and a row of a lower level.
         own, lower = labels == level, labels < level
         area = _weighted_auc(values[own], values[lower], weights[own], weights[lower])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bmrm.base.distinct import distinct_values
 from bmrm.base.vectors import Indices
 
 
@@ -25,7 +26,7 @@ def group_borders(groups: Indices, firsts: Indices, rows: int) -> Indices:
     array([ 0, 12])
     """
     opens = np.append(True, groups[1:] != groups[:-1]) if len(groups) else np.empty(0, bool)
-    if np.count_nonzero(opens) > len(np.unique(groups)):
+    if np.count_nonzero(opens) > len(distinct_values(groups)):
         return np.array([0, rows])
     return np.append(firsts[opens], rows)
 

@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from bmrm import losses
 from bmrm.base.arguments import refuse
+from bmrm.base.distinct import distinct_values
 from bmrm.base.interrupts import interruptible
 from bmrm.base.labels import Labels
 from bmrm.base.offsets import add_offset
@@ -430,7 +431,7 @@ def deal_for(
         If ``folds`` is below 2 or above the number of rows or groups.
     """
     counted = np.arange(rows) if weights is None else np.flatnonzero(weights)
-    units = counted if groups is None else np.unique(groups[counted])
+    units = counted if groups is None else distinct_values(groups[counted])
     what, most = "rows" if groups is None else "groups", len(units)
     if not isinstance(folds, (int, np.integer)) or not 2 <= folds <= most:
         which = "" if len(counted) == rows else " of positive weight"

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.distinct import distinct_values
 from bmrm.base.estimator import words_for_scikit_learn
 from bmrm.base.vectors import Vector
 from bmrm.base.weighting import multiply_weights
@@ -124,7 +125,7 @@ class Dissimilarities:
                 labels[np.isin(labels, joined)] = joined[0]
                 if not labels.any():
                     return
-        groups = len(np.unique(labels))
+        groups = len(distinct_values(labels))
         if groups > 1:
             raise DataError(
                 f"X: found {groups} groups of points that no known pair of positive weight connects, "

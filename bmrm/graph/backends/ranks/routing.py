@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.distinct import distinct_values
 from bmrm.base.vectors import Indices, Vector
 from bmrm.distributed.group import Group
 from bmrm.graph.edge_list import EdgeList
@@ -50,7 +51,7 @@ def number_together(group: Group, edges: EdgeList) -> EdgeList:
         return _numbered(edges, None, NodeLabels(range(max(group.everyones(len(values))))))
     if list not in kinds:
         mine = np.zeros(0, np.int64) if empty else np.asarray(values, np.int64)
-        ids = np.unique(np.concatenate(group.everyones(mine)))
+        ids = distinct_values(np.concatenate(group.everyones(mine)))
         labels: range | NDArray[Any] = ids
         if ids[0] == 0 and ids[-1] == len(ids) - 1:
             labels = range(len(ids))
