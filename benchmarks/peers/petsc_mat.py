@@ -28,7 +28,7 @@ import numpy as np
 
 from benchmarks.common import report, shapes
 from benchmarks.common.cpu_timing import least_seconds
-from benchmarks.ranks.scaling_gpu import launcher
+from benchmarks.common.ranks import mpi_words
 
 SIDE = 1000
 NEAR = {"float32": 1e-6, "float64": 1e-12}
@@ -152,14 +152,13 @@ def work(folder: str, device: str, repeats: int) -> None:
 def measure(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Time one matrix on each number of ranks."""
     rows = []
-    mpiexec = launcher()
     with tempfile.TemporaryDirectory() as folder:
         save_matrix(name, folder)
         program = [sys.executable, "-m", __spec__.name, "--worker", folder]
         program += ["--device", options.device, "--repeats", str(options.repeats)]
         for ranks in options.ranks.split(","):
             environ = {**os.environ, "OMP_NUM_THREADS": "1"}
-            subprocess.run([mpiexec, "-n", ranks, *program], env=environ, check=True)
+            subprocess.run([*mpi_words(ranks), *program], env=environ, check=True)
             for row in json.loads(Path(folder, "found.json").read_text()):
                 rows.append({"shape": name, **row})
                 print(

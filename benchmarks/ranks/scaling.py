@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import report
+from benchmarks.common.ranks import mpi_words
 
 LAM, TOL = 1e-5, 1e-3
 WANTED = 1.7  # times faster, of two ranks
@@ -155,9 +156,8 @@ def main() -> None:
     for ranks in counts * options.repeats:
         with tempfile.TemporaryDirectory() as folder:
             found = str(Path(folder) / "found.json")
-            mpiexec = str(Path(sys.executable).with_name("mpiexec"))
             program = [sys.executable, "-m", __spec__.name, options.text, "--worker", found]
-            subprocess.run([mpiexec, "-n", str(ranks), *program], env=environ, check=True)
+            subprocess.run([*mpi_words(ranks), *program], env=environ, check=True)
             everything[ranks].append(json.loads(Path(found).read_text()))
     rows = []
     for ranks, runs in everything.items():

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import report
+from benchmarks.common.ranks import mpi_words
 
 LAM, GAP = 1e-5, 1e-4
 WANTED = {2: 1.7, 4: 3.2}
@@ -168,15 +168,6 @@ def modelled(one: dict[str, Any], row: dict[str, Any]) -> float:
     return float(by_rows / row["gpus"] + fixed + row["exchange_seconds"])
 
 
-def launcher() -> str:
-    """Return the mpiexec next to this Python, or the first on the path."""
-    beside = str(Path(sys.executable).parent)
-    found = shutil.which("mpiexec", path=os.pathsep.join((beside, os.environ.get("PATH", ""))))
-    if found is None:
-        raise SystemExit("found no mpiexec")
-    return found
-
-
 def main() -> None:
     """Print the table and write the results file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -197,7 +188,7 @@ def main() -> None:
             size = ["--scale", str(options.scale), "--repeats", str(options.repeats)]
             program = [sys.executable, "-m", __spec__.name, *size, "--worker", found]
             environ = {**os.environ, **NO_BINDING, "OMP_NUM_THREADS": "1"}
-            subprocess.run([launcher(), "-n", str(gpus), *program], env=environ, check=True)
+            subprocess.run([*mpi_words(gpus), *program], env=environ, check=True)
             row = json.loads(Path(found).read_text())
         rows.append(row)
         one, each = rows[0], row["seconds"] / row["iterations"]

@@ -28,6 +28,7 @@ import numpy as np
 
 from benchmarks.common import report
 from benchmarks.common.graphs import published, rmat
+from benchmarks.common.ranks import mpi_words
 
 ROUNDS = 5
 QUERIES = 8
@@ -116,10 +117,9 @@ def run(text: Path, ranks: int) -> dict[str, Any]:
     """Return the measurements of one run."""
     with tempfile.TemporaryDirectory() as folder:
         found = str(Path(folder) / "found.json")
-        mpiexec = str(Path(sys.executable).with_name("mpiexec"))
         program = [sys.executable, "-m", __spec__.name, "--text", str(text), "--worker", found]
         environ = {**os.environ, "OMP_NUM_THREADS": "1"}
-        subprocess.run([mpiexec, "-n", str(ranks), *program], env=environ, check=True)
+        subprocess.run([*mpi_words(ranks), *program], env=environ, check=True)
         measured: dict[str, Any] = json.loads(Path(found).read_text())
         return measured
 

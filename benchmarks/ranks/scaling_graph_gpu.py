@@ -38,7 +38,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import report
-from benchmarks.ranks.scaling_gpu import NO_BINDING, launcher
+from benchmarks.common.ranks import mpi_words
+from benchmarks.ranks.scaling_gpu import NO_BINDING
 
 DAMPING = 0.85
 TOL = 1e-8
@@ -230,7 +231,7 @@ def run(options: argparse.Namespace, graph: str, gpus: int, folder: str) -> dict
     words = ["--nodes", options.nodes, "--edges", options.edges, "--worker", found, "--scores", scores]
     program = [sys.executable, "-m", __spec__.name, "--graph", graph, *map(str, words)]
     environ = {**os.environ, **NO_BINDING}
-    subprocess.run([launcher(), "-n", str(gpus), *program], env=environ, check=True)
+    subprocess.run([*mpi_words(gpus), *program], env=environ, check=True)
     measured: dict[str, Any] = json.loads(Path(found).read_text())
     return measured
 

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import report
+from benchmarks.common.ranks import mpi_words
 from benchmarks.ranks import scaling
 
 LAM, ITERATIONS = 1e-5, 15
@@ -187,9 +188,8 @@ def main() -> None:
         for form in FORMS * options.repeats:
             with tempfile.TemporaryDirectory() as folder:
                 found = str(Path(folder) / "found.json")
-                mpiexec = str(Path(sys.executable).with_name("mpiexec"))
                 program = [sys.executable, "-m", __spec__.name, options.text, "--worker", case, form, found]
-                subprocess.run([mpiexec, "-n", str(options.ranks), *program], env=environ, check=True)
+                subprocess.run([*mpi_words(options.ranks), *program], env=environ, check=True)
                 runs[form].append(json.loads(Path(found).read_text()))
         row = {"case": case}
         for form in FORMS:

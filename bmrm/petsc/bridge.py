@@ -81,7 +81,7 @@ def _device_product(matrix: Matrix) -> Callable[[Operator, _Pointer, _Pointer], 
         return None
     if matrix.vector_dtype == SCALARS:
         return matrix.apply
-    return matrix.apply_wide if SCALARS.itemsize == 8 else None
+    return matrix.apply_wide if SCALARS.char == "d" else None
 
 
 def is_on_gpu(vec: PETSc.Vec) -> bool:

@@ -2,10 +2,10 @@
 
 P' is resident twice, in float32 for light steps and in float64 for exact ones, if there is room. Else it is
 on the device once, in float64, and light steps convert their vectors: of a graph without weights both types
-have the same bytes. What of it does not fit streams from main memory, once per product; the CPU
-can have a share of that (`bmrm.matrix.gpu.cpu_share`). Nothing but sums leaves the device until the end: l1
-norms, inner products for Anderson's method, the largest scores. ``src_cuda/graph/device_walk.h`` says how a
-step is queued before the host asks for it.
+have the same bytes. What of it does not fit streams from main memory, once per product; the CPU can have a
+share of that (`bmrm.matrix.gpu.cpu_share`). Nothing but sums leaves the device until the end: l1 norms, inner
+products for Anderson's method, the largest scores. ``src_cuda/graph/device_walk.h`` says how a step is queued
+before the host asks for it.
 
 A process of several has the rows of its own nodes. For light steps they are two matrices, of the edges from
 own nodes and from others: the product with the first runs while the messages of other nodes arrive
